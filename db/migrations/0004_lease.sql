@@ -136,6 +136,7 @@ BEGIN
   IF how NOT IN ('failed', 'released', 'parked', 'stopped') THEN
     RAISE EXCEPTION 'an attempt ends itself as failed, released, parked or stopped, not as %', how;
   END IF;
+  PERFORM set_config('madrugada.reason', coalesce(why ->> 'message', how::text), true);
   UPDATE task t
      SET state = CASE WHEN how = 'failed' AND (final OR t.attempts - t.losses >= b.max_attempts) THEN 'failed' ELSE 'pending' END::task_state,
          failure = CASE WHEN how = 'failed' AND (final OR t.attempts - t.losses >= b.max_attempts) THEN why END,
@@ -161,6 +162,7 @@ CREATE FUNCTION madrugada.lose_attempts(task_ids bigint[], why text) RETURNS int
 DECLARE
   lost integer;
 BEGIN
+  PERFORM set_config('madrugada.reason', why, true);
   WITH judged AS (
     SELECT t.id, t.lease_token, b.max_attempts, b.max_losses,
            (EXISTS (SELECT FROM call_intent i WHERE i.batch_key = t.batch_key AND i.task_id = t.id AND i.attempt = t.lease_token)
@@ -290,6 +292,7 @@ DECLARE
      WHERE t.state = 'running' AND t.worker_id = the_worker AND t.slot = the_slot AND t.id <> ALL (known_tasks)
      ORDER BY t.id FOR UPDATE);
 BEGIN
+  PERFORM set_config('madrugada.reason', 'claimed, but the commit was not seen', true);
   UPDATE attempt a SET ended_at = now(), ending = 'released', error = 'claimed, but the commit was not seen'
     FROM task t WHERE t.id = ANY (unseen) AND a.task_id = t.id AND a.number = t.lease_token;
   UPDATE task t SET state = 'pending', attempts = t.attempts - 1, not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL
