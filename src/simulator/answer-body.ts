@@ -1,0 +1,76 @@
+import type { Charge } from './price-list.ts';
+
+/** A produced answer, before it is written as JSON or as a stream. */
+export type Answer = {
+  readonly messageId: string;
+  readonly model: string;
+  readonly text: string;
+  readonly charge: Charge;
+};
+
+/** A stream has at most about this many text events, whatever the length of the answer... */
+const MAX_DELTAS = 16;
+/** ...and short answers are not chopped finer than this, in UTF-16 units. */
+const MIN_DELTA_LENGTH = 24;
+
+/** The answer as the body of a plain response. */
+export function answerAsJson(answer: Answer): string {
+  return JSON.stringify(messageOf(answer, [{ type: 'text', text: answer.text, citations: null }], 'end_turn'));
+}
+
+/** The answer as server-sent events. As at the real provider, only the last count of output tokens is the true one. */
+export function answerAsEvents(answer: Answer): string {
+  const start = messageOf(answer, [], null);
+  return [
+    event('message_start', { message: { ...start, usage: usageOf(answer.charge, 1) } }),
+    event('content_block_start', { index: 0, content_block: { type: 'text', text: '', citations: null } }),
+    event('ping'),
+    ...deltasOf(answer.text).map((text) =>
+      event('content_block_delta', { index: 0, delta: { type: 'text_delta', text } }),
+    ),
+    event('content_block_stop', { index: 0 }),
+    event('message_delta', {
+      delta: { stop_reason: 'end_turn', stop_sequence: null, stop_details: null, container: null },
+      usage: usageOf(answer.charge, answer.charge.outputTokens),
+    }),
+    event('message_stop'),
+  ].join('');
+}
+
+function messageOf(answer: Answer, content: readonly object[], stopReason: 'end_turn' | null) {
+  return {
+    id: answer.messageId,
+    type: 'message',
+    role: 'assistant',
+    model: answer.model,
+    content,
+    stop_reason: stopReason,
+    stop_sequence: null,
+    stop_details: null,
+    container: null,
+    usage: usageOf(answer.charge, answer.charge.outputTokens),
+  };
+}
+
+function usageOf(charge: Charge, outputTokens: number) {
+  return {
+    input_tokens: charge.inputTokens,
+    output_tokens: outputTokens,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: 0,
+    cache_creation: { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 0 },
+    server_tool_use: null,
+    service_tier: 'standard',
+  };
+}
+
+function event(type: string, data: object = {}): string {
+  return `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
+}
+
+function deltasOf(text: string): string[] {
+  const length = Math.max(MIN_DELTA_LENGTH, Math.ceil(text.length / MAX_DELTAS));
+  const deltas: string[] = [];
+  for (let from = 0; from < text.length; from += length) deltas.push(text.slice(from, from + length));
+  return deltas;
+}

@@ -1,0 +1,50 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+/** The real provider's limit for a request body. */
+const MAX_BODY_BYTES = 32 * 1024 * 1024;
+
+/** A fresh id such as `req_5f1c…`: unique per request, unlike the answer, which depends only on the request. */
+export function newId(prefix: 'req' | 'msg'): string {
+  return `${prefix}_${randomUUID().replaceAll('-', '')}`;
+}
+
+/** The whole request body; undefined if it is larger than 32 MB. Rejects if the client leaves before its end. */
+export function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size <= MAX_BODY_BYTES) chunks.push(chunk);
+    });
+    request.on('end', () => resolve(size <= MAX_BODY_BYTES ? Buffer.concat(chunks, size) : undefined));
+    request.on('error', reject);
+  });
+}
+
+/** Sends `body` as a JSON response. A client that has gone meanwhile is not an error. */
+export function sendJson(response: ServerResponse, requestId: string, body: object): void {
+  send(response, 200, { 'request-id': requestId }, JSON.stringify(body));
+}
+
+/** Sends an error in Anthropic's form, e.g. `sendError(response, id, 401, 'authentication_error', '…')`. */
+export function sendError(
+  response: ServerResponse,
+  requestId: string,
+  status: number,
+  type: string,
+  message: string,
+  retryAfterSeconds?: number,
+): void {
+  const headers: Record<string, string> = { 'request-id': requestId };
+  if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds);
+  send(response, status, headers, JSON.stringify({ type: 'error', error: { type, message }, request_id: requestId }));
+}
+
+function send(response: ServerResponse, status: number, headers: Record<string, string>, body: string): void {
+  if (response.destroyed) return;
+  const length = Buffer.byteLength(body);
+  response.writeHead(status, { ...headers, 'content-type': 'application/json', 'content-length': length });
+  response.end(body);
+}

@@ -1,0 +1,44 @@
+import { draw, type Fault, type FaultShare, faultAt } from './faults.ts';
+import type { Wishes } from './simulate-header.ts';
+
+/** Shortest and longest time until an answer is produced, in milliseconds. */
+export type Latency = { readonly minMs: number; readonly maxMs: number };
+
+/** How the whole server behaves towards requests that wish for nothing. */
+export type Temper = {
+  readonly seed: string;
+  readonly latency: Latency;
+  readonly faults: readonly FaultShare[];
+  /** Sent with the refusals drawn from `faults`, if given. */
+  readonly retryAfterSeconds?: number | undefined;
+};
+
+/** What will happen to one request. */
+export type Plan = {
+  readonly fault: Fault | undefined;
+  readonly retryAfterSeconds: number | undefined;
+  readonly latencyMs: number;
+  readonly answerBytes: number | undefined;
+};
+
+/** The plan for a request whose body came `seen` times before: its wishes first, then the server's temper. */
+export function planFor(wishes: Wishes, temper: Temper, requestDigest: string, seen: number): Plan {
+  return {
+    fault: wishes.fault ? wishedFault(wishes, seen) : drawnFault(temper, requestDigest, seen),
+    retryAfterSeconds: wishes.retryAfterSeconds ?? temper.retryAfterSeconds,
+    latencyMs: wishes.latencyMs ?? drawnLatency(temper, requestDigest, seen),
+    answerBytes: wishes.answerBytes,
+  };
+}
+
+function wishedFault(wishes: Wishes, seen: number): Fault | undefined {
+  return wishes.once && seen > 0 ? undefined : wishes.fault;
+}
+
+function drawnFault({ seed, faults }: Temper, requestDigest: string, seen: number): Fault | undefined {
+  return faults.length === 0 ? undefined : faultAt(faults, draw(seed, 'fault', requestDigest, seen));
+}
+
+function drawnLatency({ seed, latency: { minMs, maxMs } }: Temper, requestDigest: string, seen: number): number {
+  return minMs === maxMs ? minMs : minMs + draw(seed, 'latency', requestDigest, seen) * (maxMs - minMs);
+}

@@ -1,0 +1,37 @@
+import Big from 'big.js';
+
+/** What one answer of a model costs here. Fixed per model, so that a night's total is a round figure. */
+export type Charge = {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** US dollars as an exact decimal, e.g. "0.0272". */
+  readonly costUsd: string;
+};
+
+/** US dollars per million tokens, and the fixed usage: 7 opus and 18 haiku answers cost 0.41 together. */
+const PRICE_LIST = {
+  'claude-opus-4-5': { input: '5', output: '25', inputTokens: 3000, outputTokens: 488 },
+  'claude-sonnet-4-5': { input: '3', output: '15', inputTokens: 3000, outputTokens: 488 },
+  'claude-haiku-4-5': { input: '1', output: '5', inputTokens: 7200, outputTokens: 1000 },
+} as const;
+
+type ListedModel = keyof typeof PRICE_LIST;
+
+/** The models on the price list, in its order. */
+export const LISTED_MODELS = Object.keys(PRICE_LIST) as readonly ListedModel[];
+
+/** Computed once: decimals on every request would cost more than the rest of the answer. */
+const CHARGES: ReadonlyMap<string, Charge> = new Map(LISTED_MODELS.map((model) => [model, price(model)]));
+
+const UNLISTED_CHARGE = price('claude-sonnet-4-5');
+
+/** The charge for one answer of `model`; a dated snapshot costs what its model costs, an unknown model what sonnet costs. */
+export function chargeFor(model: string): Charge {
+  return CHARGES.get(model) ?? CHARGES.get(model.replace(/-\d{8}$/, '')) ?? UNLISTED_CHARGE;
+}
+
+function price(model: ListedModel): Charge {
+  const { input, output, inputTokens, outputTokens } = PRICE_LIST[model];
+  const costUsd = new Big(input).times(inputTokens).plus(new Big(output).times(outputTokens)).div(1_000_000).toFixed();
+  return { inputTokens, outputTokens, costUsd };
+}
