@@ -18,8 +18,10 @@ export function readBody(request: IncomingMessage): Promise<Buffer | undefined> 
       size += chunk.length;
       if (size <= MAX_BODY_BYTES) chunks.push(chunk);
     });
-    request.on('end', () => resolve(size <= MAX_BODY_BYTES ? Buffer.concat(chunks, size) : undefined));
-    request.on('error', reject);
+    const finish = () => resolve(size <= MAX_BODY_BYTES ? Buffer.concat(chunks, size) : undefined);
+    request.on('end', finish);
+    // A client may hang up so soon that its whole request is here but not yet at its end: it has asked, and will pay.
+    request.on('error', (error) => (request.complete ? finish() : reject(error)));
   });
 }
 
