@@ -188,7 +188,7 @@ CREATE TABLE madrugada.call_outcome (
   received_at          timestamptz NOT NULL DEFAULT madrugada.now(),
   PRIMARY KEY (batch_key, task_id, seq, dispatch, kind),
   CHECK (NOT answers OR kind IN ('charged', 'recovered')),
-  CHECK (NOT shown OR kind IN ('refused', 'unknown'))
+  CHECK (NOT shown OR kind IN ('refused', 'not_sent', 'unknown'))
 ) PARTITION BY LIST (batch_key);
 -- Exactly one charged outcome answers a call (rule R2); a second one is kept with answers = false.
 CREATE UNIQUE INDEX call_outcome_answer ON madrugada.call_outcome (batch_key, task_id, seq) WHERE answers;

@@ -1,0 +1,125 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { failpoint } from '../failpoint.ts';
+import { Deadline } from './deadline.ts';
+import type { JournalEnvironment } from './environment.ts';
+import { explainRefusal, parkedForDoubt } from './explain-refusal.ts';
+import type { Completed } from './journal-writer.ts';
+import type { Lease } from './lease.ts';
+import type { LiveCall, OutgoingCall } from './live-call.ts';
+import type { RecordedResponse } from './load-journal.ts';
+import { type Ending, endingOf, outcomeFields, Reception } from './outcome.ts';
+import { send } from './send.ts';
+import { tagOf } from './tag.ts';
+import type { Verdict } from './verdict.ts';
+
+/** What became of a call that went out: an answer, a final failure, both journaled; or the end of the attempt. */
+export type CallResult =
+  | { kind: 'answer' | 'failure'; completed: Completed; response: RecordedResponse; isPermanent: boolean }
+  | { kind: 'ended'; verdict: Verdict };
+
+/** First back-off after a refusal; doubled each time, up to the longest. */
+const BACKOFF_MS = 500;
+const LONGEST_BACKOFF_MS = 30_000;
+
+/**
+ * Sends a call until it is answered, finally refused, or may not be sent: every dispatch is one intent before and one outcome after. All
+ * retrying is done here. Never throws for what a provider does.
+ */
+export async function dispatchCall(env: JournalEnvironment, lease: Lease, call: OutgoingCall, afterNo: number): Promise<CallResult> {
+  if (call.recorded?.doubt) {
+    const { dispatch, waitUntil } = call.recorded.doubt;
+    return { kind: 'ended', verdict: parkedForDoubt(call.seq, dispatch, waitUntil) };
+  }
+  for (let tries = 1; ; tries += 1) {
+    call.lastDispatch += 1;
+    const result = await dispatchOnce(env, lease, call, afterNo, tries >= env.limits.maxDispatches);
+    if (result.kind !== 'again') return result;
+    const waitMs = result.ending.refusal?.retryAfterMs ?? Math.random() * Math.min(BACKOFF_MS * 2 ** tries, LONGEST_BACKOFF_MS);
+    if (result.ending.kind === 'unknown') {
+      const doubt = await explainRefusal(env.pool, lease, call.seq);
+      if (doubt.kind === 'parked' && doubt.waitingFor === 'settlement') return { kind: 'ended', verdict: doubt };
+    }
+    if (waitMs > env.limits.maxWaitMs) {
+      const until = new Date(Date.now() + waitMs);
+      return { kind: 'ended', verdict: { kind: 'parked', waitingFor: 'refusal', until, message: `call ${call.seq}: ${result.ending.error}` } };
+    }
+    await delay(waitMs);
+  }
+}
+
+type Once = CallResult | { kind: 'again'; ending: Ending };
+
+async function dispatchOnce(env: JournalEnvironment, lease: Lease, call: OutgoingCall, afterNo: number, isLast: boolean): Promise<Once> {
+  const deadline = new Deadline(env.limits.dispatchMs);
+  const tag = tagOf(lease.key, call.seq, call.lastDispatch);
+  await failpoint('journal.intent.before', lease.key);
+  const committed = await env.writer.writeIntent({
+    lease,
+    seq: call.seq,
+    dispatch: call.lastDispatch,
+    scope: call.scope,
+    requestSha256: call.identity.sha256,
+    occurrence: call.occurrence,
+    afterNo,
+    method: call.request.method,
+    path: call.request.url.pathname + call.request.url.search,
+    model: call.identity.model,
+    request: call.request.body,
+    tag,
+    deadlineMs: deadline.totalMs,
+  });
+  if (!committed) return { kind: 'ended', verdict: await explainRefusal(env.pool, lease, call.seq) };
+  await failpoint('journal.intent.after', lease.key);
+
+  const reception = new Reception((chunk, { stream, status, headers }) => passOn(call, chunk, stream?.error, stream?.isComplete ?? false, status, headers));
+  const end = deadline.maySend
+    ? await send(env.dispatcher, call.request, tag, deadline, reception)
+    : ({ kind: 'not sent', error: 'too late to be sent' } as const);
+  await failpoint('journal.outcome.before', lease.key);
+  const ending = endingOf(end, reception, call.issue.isStreaming);
+  return record(env, lease, call, reception, ending, isLast);
+}
+
+/** Passes a stream on as it arrives, all but its end: the code sees that only when the outcome is committed. */
+function passOn(call: LiveCall, chunk: Buffer, error: string | undefined, isComplete: boolean, status: number, headers: Record<string, string>): void {
+  if (!call.issue.isOpen || isComplete) return;
+  if (!call.issue.isStreaming) {
+    if (error !== undefined) return; // refused before anything was generated: tried again unseen
+    call.issue.openStream(status, headers);
+  }
+  call.issue.pushChunk(chunk);
+}
+
+async function record(
+  env: JournalEnvironment,
+  lease: Lease,
+  call: OutgoingCall,
+  reception: Reception,
+  ending: Ending,
+  isLast: boolean,
+): Promise<Once> {
+  const isPermanent = ending.refusal?.kind === 'permanent';
+  const shown = ending.kind !== 'charged' && (isPermanent || isLast || call.issue.isStreaming);
+  const fields = outcomeFields(ending, reception, call.request, call.identity.model, env.prices);
+  const completed = await env.writer.writeOutcome({ lease, seq: call.seq, dispatch: call.lastDispatch, shown, ...fields });
+  await failpoint('journal.outcome.after', lease.key);
+  if (ending.refusal?.kind === 'credentials') {
+    await env.pool.query('SELECT madrugada.stop_batch($1, $2)', [lease.batchKey, `the provider refuses our credentials: ${ending.error}`]);
+    return { kind: 'ended', verdict: { kind: 'stopped', message: `batch ${lease.batchKey} was stopped: ${ending.error}` } };
+  }
+  if (ending.kind !== 'charged' && !shown) return { kind: 'again', ending };
+  return {
+    kind: ending.kind === 'charged' ? 'answer' : 'failure',
+    completed,
+    isPermanent,
+    response: {
+      seq: call.seq,
+      dispatch: call.lastDispatch,
+      outcome: ending.kind,
+      status: reception.status,
+      headers: reception.headers,
+      error: ending.error,
+      body: reception.body,
+    },
+  };
+}

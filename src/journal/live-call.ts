@@ -1,0 +1,29 @@
+import type { Issue } from './issue.ts';
+import type { RecordedCall, RecordedResponse } from './load-journal.ts';
+import type { JournaledRequest, RequestIdentity } from './request.ts';
+
+/** A call of the running attempt: recorded, or new, or both (recorded without an answer). */
+export interface LiveCall {
+  scope: string;
+  identity: RequestIdentity;
+  occurrence: number;
+  request: JournaledRequest;
+  recorded: RecordedCall | undefined;
+  /** Given when the call first goes out; a recorded call has it already. */
+  seq: number | undefined;
+  lastDispatch: number;
+  /** Recorded results that the code has already asked for. */
+  consumed: number;
+  issues: number;
+  /** The issue the code is waiting on; an ended one stays until the next. */
+  issue: Issue;
+  /** True from going out until its result is in. */
+  isOut: boolean;
+  /** The answer, where it came while no issue was open. */
+  answer: RecordedResponse | undefined;
+  /** The code has got an answer, whole. */
+  isAnswered: boolean;
+}
+
+/** A call on its way out: it has its number. */
+export type OutgoingCall = LiveCall & { seq: number };

@@ -1,0 +1,248 @@
+import { dispatchCall } from './dispatch-call.ts';
+import { describeDivergence } from './divergence.ts';
+import type { JournalEnvironment } from './environment.ts';
+import { Issue, refusal, responseOf } from './issue.ts';
+import type { Lease } from './lease.ts';
+import type { LiveCall, OutgoingCall } from './live-call.ts';
+import { type RecordedJournal, type RecordedResponse, readAnswer, readBody } from './load-journal.ts';
+import { ReleaseQueue } from './release-queue.ts';
+import { Replay } from './replay.ts';
+import { identify, readRequest } from './request.ts';
+import { Rest } from './rest.ts';
+import type { Verdict } from './verdict.ts';
+import { Steps } from './steps.ts';
+import { classifyResponse } from '../provider/refusal.ts';
+
+/**
+ * The journal of one run of an agent on one task: recorded calls are answered from it, new ones wait until every recorded one has been used
+ * and are then sent (DESIGN.md section 5). It ends with the run, or earlier with a verdict, after which nothing is sent any more.
+ */
+export class Session {
+  readonly lease: Lease;
+  readonly steps: Steps;
+  /** Settles when the journal ends the attempt; what the code then still waits for stays pending for ever. */
+  readonly ended: Promise<Verdict>;
+  replayedCalls = 0;
+  /** The message of a failure that no further attempt can mend, once the code has been shown one. */
+  permanentFailure: string | undefined;
+
+  readonly #env: JournalEnvironment;
+  readonly #replay: Replay;
+  readonly #queue: ReleaseQueue;
+  readonly #rest: Rest;
+  readonly #latest = new Map<string, LiveCall>();
+  readonly #waiting: LiveCall[] = [];
+  readonly #inFlight = new Set<Promise<unknown>>();
+  readonly #onActivity: () => void;
+  #lastSeq: number;
+  #isOver = false;
+  #end: (verdict: Verdict) => void = () => undefined;
+
+  constructor(env: JournalEnvironment, lease: Lease, journal: RecordedJournal, onActivity: () => void) {
+    this.lease = lease;
+    this.#env = env;
+    this.#lastSeq = journal.lastSeq;
+    this.#onActivity = onActivity;
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+    this.#replay = new Replay(journal);
+    this.#rest = new Rest(env.limits.restMs, () => this.#whenAtRest());
+    this.#queue = new ReleaseQueue(
+      (completedNo) => this.#replay.hasReissuedAllBefore(completedNo),
+      () => this.#active(),
+    );
+    for (const call of journal.calls)
+      for (const { completedNo, response } of call.results)
+        this.#queue.expect(completedNo, call.aborts.size > 0, !isEventStream(response.headers));
+    for (const step of journal.steps) if (!isImmediate(step.kind)) this.#queue.expect(step.completedNo, false, true);
+    this.steps = new Steps(env.writer, lease, this.#replay, this.#queue, {
+      isOver: () => this.#isOver,
+      onIssue: () => this.#progress(),
+      onLost: () => this.end({ kind: 'lost', message: `the lease on task ${lease.key} is no longer held by slot ${lease.slot}` }),
+      track: (work) => this.#track(work),
+    });
+  }
+
+  /** The journaled fetch of one scope. Never throws for a provider's fault; rejects only when the caller's own signal aborts. */
+  async fetch(scope: string, input: string | URL | Request, init?: RequestInit): Promise<Response> {
+    const request = await readRequest(input, init);
+    if (this.#isOver) return refusal('madrugada_late_call', `task ${this.lease.key}: this call was issued after its run had ended, and was not sent`);
+    request.signal?.throwIfAborted();
+    const identity = identify(request);
+    const key = JSON.stringify([scope, identity.sha256.toString('hex')]);
+    const latest = this.#latest.get(key);
+    const call = latest && repeats(latest, request.isRetry) ? latest : this.#newCall(scope, identity, request, latest);
+    this.#latest.set(key, call);
+    call.issues += 1;
+    call.issue = new Issue(call.issues, request.signal, (issue) => this.#recordAbort(call, issue));
+    this.#serve(call);
+    this.#progress();
+    return call.issue.promise;
+  }
+
+  /** The run has settled: later calls are refused. Returns the divergence of a run that came to rest with records unused (invariant 3). */
+  close(): Verdict | undefined {
+    if (this.#isOver) return undefined;
+    this.#isOver = true;
+    this.#rest.stop();
+    return this.#replay.hasUnused ? this.#divergence('settled', undefined) : undefined;
+  }
+
+  /** Ends the attempt from outside or inside; the first verdict counts. */
+  end(verdict: Verdict): void {
+    this.#isOver = true;
+    this.#rest.stop();
+    this.#end(verdict);
+  }
+
+  /** Waits until everything that was sent is recorded, awaited by the code or not (invariant 2). */
+  async settled(): Promise<void> {
+    while (this.#inFlight.size > 0) await Promise.allSettled(this.#inFlight);
+  }
+
+  get hasCallsInFlight(): boolean {
+    return this.#inFlight.size > 0;
+  }
+
+  #newCall(scope: string, identity: LiveCall['identity'], request: LiveCall['request'], latest: LiveCall | undefined): LiveCall {
+    const occurrence = (latest?.occurrence ?? 0) + 1;
+    const recorded = this.#replay.takeCall(scope, identity.sha256.toString('hex'), occurrence);
+    return {
+      scope,
+      identity,
+      occurrence,
+      request,
+      recorded,
+      seq: recorded?.seq,
+      lastDispatch: recorded?.lastDispatch ?? 0,
+      consumed: 0,
+      issues: 0,
+      issue: new Issue(0, undefined, () => undefined),
+      isOut: false,
+      answer: undefined,
+      isAnswered: false,
+    };
+  }
+
+  /** Answers an issue from the journal, or lets it wait for going out. */
+  #serve(call: LiveCall): void {
+    if (call.recorded?.aborts.has(call.issues)) return; // stays pending until the code aborts it again (rule R3)
+    const result = call.recorded?.results[call.consumed];
+    if (result) {
+      call.consumed += 1;
+      if (result.kind === 'answer' || this.#replay.hasLater(result.completedNo)) {
+        const issue = call.issue;
+        return this.#queue.request(result.completedNo, () => this.#track(this.#replayResult(call, issue, result.response, result.kind === 'failure')));
+      }
+      this.#queue.skip(result.completedNo); // the last thing recorded is a refusal: tried afresh
+    }
+    if (call.answer) return this.#deliver(call, call.issue, call.answer, false);
+    if (!call.isOut) this.#waiting.push(call);
+  }
+
+  async #replayResult(call: LiveCall, issue: Issue, response: RecordedResponse, failed: boolean): Promise<void> {
+    const body = response.body ?? (await readBody(this.#env.pool, this.lease, response));
+    if (!failed) this.replayedCalls += 1;
+    if (failed && isEventStream(response.headers) && response.outcome === 'unknown') {
+      issue.openStream(response.status, response.headers);
+      issue.pushChunk(body);
+    }
+    this.#deliver(call, issue, { ...response, body }, failed);
+  }
+
+  #deliver(call: LiveCall, issue: Issue, response: RecordedResponse, failed: boolean): void {
+    if (!failed) {
+      call.answer = response;
+      call.isAnswered = issue.isOpen;
+    } else if (classify(response) === 'permanent') {
+      this.permanentFailure = response.error ?? `HTTP ${response.status}`;
+    }
+    if (failed && issue.isStreaming) issue.breakStream(response.error ?? 'the stream broke off');
+    else issue.deliver(responseOf(response, response.body ?? Buffer.alloc(0), failed));
+  }
+
+  /** Something was issued: what waited for it may now be released or go out. */
+  #progress(): void {
+    this.#active();
+    this.#queue.pump();
+    if (this.#replay.hasUnused) return;
+    for (const call of this.#waiting.splice(0)) this.#goOut(call);
+  }
+
+  #active(): void {
+    this.#onActivity();
+    this.#rest.activity();
+  }
+
+  #goOut(call: LiveCall): void {
+    if (this.#isOver || !call.issue.isOpen) return;
+    call.isOut = true;
+    this.#track(this.#send(Object.assign(call, { seq: call.seq ?? ++this.#lastSeq })));
+  }
+
+  async #send(call: OutgoingCall): Promise<void> {
+    const result = await dispatchCall(this.#env, this.lease, call, this.#queue.lastNo);
+    call.isOut = false;
+    this.#onActivity();
+    if (result.kind === 'ended') return this.end(result.verdict);
+    if (this.#env.alwaysReplay) return this.end({ kind: 'replay' });
+    if (this.#isOver) return;
+    const failed = result.kind === 'failure';
+    const response = failed || result.completed.answers ? result.response : await readAnswer(this.#env.pool, this.lease, call.seq);
+    if (!failed) call.answer = response;
+    this.#queue.add(result.completed.completedNo, () => this.#finish(call, response, failed));
+  }
+
+  /** A live result's turn: a stream that the code already reads gets its end, any other issue the whole. */
+  #finish(call: LiveCall, response: RecordedResponse, failed: boolean): void {
+    const { issue } = call;
+    if (!failed && issue.isStreaming) {
+      call.isAnswered = issue.isOpen;
+      return issue.finishStream(response.body ?? Buffer.alloc(0));
+    }
+    this.#deliver(call, issue, response, failed);
+  }
+
+  #recordAbort(call: LiveCall, issue: Issue): void {
+    this.#active();
+    if (this.#isOver || call.seq === undefined || call.recorded?.aborts.has(issue.ordinal)) return;
+    this.#track(this.steps.recordAbort(call.seq, issue.ordinal));
+  }
+
+  #track(work: Promise<unknown>): void {
+    const tracked = work.catch((error: unknown) => this.end({ kind: 'broken', error })).finally(() => this.#inFlight.delete(tracked));
+    this.#inFlight.add(tracked);
+  }
+
+  #whenAtRest(): void {
+    if (this.#isOver || !this.#replay.hasUnused || this.steps.areRunning || !this.#isAwaited) return;
+    this.end(this.#divergence('limit', this.#waiting[0]));
+  }
+
+  get #isAwaited(): boolean {
+    return this.#waiting.length > 0 || [...this.#latest.values()].some((call) => call.issue.isOpen);
+  }
+
+  #divergence(atRest: 'settled' | 'limit', waiting: LiveCall | undefined): Verdict {
+    return describeDivergence(this.lease, this.#replay.firstUnused(), waiting, atRest, this.#env.limits.restMs);
+  }
+}
+
+/** A repeated identical request is the same call while that has no answer the code has got, and nobody waits for one (rule R10). */
+function repeats(latest: LiveCall, isRetry: boolean): boolean {
+  return isRetry || (!latest.issue.isOpen && !latest.isAnswered);
+}
+
+function classify(response: RecordedResponse): string {
+  if (response.outcome !== 'refused') return 'transient';
+  return classifyResponse(response.status, response.headers, response.body?.toString() ?? '').kind;
+}
+
+function isEventStream(headers: Record<string, string>): boolean {
+  return headers['content-type']?.startsWith('text/event-stream') ?? false;
+}
+
+function isImmediate(kind: string): boolean {
+  return kind === 'now' || kind === 'random';
+}

@@ -1,0 +1,11 @@
+/**
+ * Why an attempt cannot go on, found by the journal rather than by the agent's code: `replay` abandons the run to start it over,
+ * `broken` is a defect of ours or of the database's.
+ */
+export type Verdict =
+  | { kind: 'lost'; message: string }
+  | { kind: 'stopped'; message: string }
+  | { kind: 'parked'; message: string; waitingFor: 'doubt' | 'refusal' | 'settlement'; until: Date | undefined }
+  | { kind: 'diverged'; message: string; seq: number | undefined; atRest: 'settled' | 'limit' }
+  | { kind: 'replay' }
+  | { kind: 'broken'; error: unknown };

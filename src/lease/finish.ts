@@ -1,0 +1,69 @@
+import type { Pool } from 'pg';
+import { patiently } from '../postgres/patiently.ts';
+
+/** Who ends an attempt: the lease it must still hold. */
+export interface Holder {
+  taskId: number;
+  workerId: number;
+  leaseToken: number;
+}
+
+/** Why an attempt ended without an answer; shown to people, kept with the task when it fails. */
+export interface Failure {
+  kind: string;
+  message: string;
+  [detail: string]: unknown;
+}
+
+/**
+ * Writes answer and completed in one statement, only while the lease is the holder's (N7). False: it is not any more. Repeated until the
+ * database answers; a first commit that was not seen counts.
+ */
+export async function completeTask(pool: Pool, holder: Holder, answer: unknown, replayedCalls: number): Promise<boolean> {
+  const { rows } = await patiently(() =>
+    pool.query<{ done: boolean }>({
+      name: 'complete',
+      text: 'SELECT madrugada.complete_task($1, $2, $3, $4, $5) AS done',
+      values: [holder.taskId, holder.workerId, holder.leaseToken, JSON.stringify(answer), replayedCalls],
+    }),
+  );
+  return rows[0]?.done ?? false;
+}
+
+/** How an attempt ends that has no answer. */
+export interface Ending {
+  how: 'failed' | 'released' | 'parked' | 'stopped';
+  failure: Failure;
+  /** No further attempt would help. */
+  final: boolean;
+  /** When a parked task may be claimed again; undefined with `waitingFor` set: only an event makes it claimable. */
+  waitUntil: Date | undefined;
+  waitingFor: 'doubt' | 'settlement' | 'refusal' | undefined;
+}
+
+/** Gives a task back, or fails it. Returns its new state, undefined when the lease was no longer the holder's. */
+export async function endAttempt(pool: Pool, holder: Holder, ending: Ending, replayedCalls: number): Promise<'pending' | 'failed' | undefined> {
+  const waitUntil = ending.waitingFor === undefined ? null : (ending.waitUntil ?? 'infinity');
+  const { rows } = await patiently(() =>
+    pool.query<{ state: 'pending' | 'failed' | null }>(
+      'SELECT madrugada.end_attempt($1, $2, $3, $4, $5, $6, $7, $8, $9) AS state',
+      [
+        holder.taskId,
+        holder.workerId,
+        holder.leaseToken,
+        ending.how,
+        JSON.stringify(ending.failure),
+        ending.final,
+        waitUntil,
+        ending.waitingFor ?? null,
+        replayedCalls,
+      ],
+    ),
+  );
+  return rows[0]?.state ?? undefined;
+}
+
+/** A late outcome was recorded for a task that may be parked because of it. */
+export async function wakeTask(pool: Pool, taskId: number): Promise<void> {
+  await patiently(() => pool.query('SELECT madrugada.wake_task($1)', [taskId]));
+}
