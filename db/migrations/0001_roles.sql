@@ -21,6 +21,7 @@ $$;
 
 CREATE SCHEMA IF NOT EXISTS madrugada;
 ALTER SCHEMA madrugada OWNER TO madrugada_owner;
+ALTER TABLE IF EXISTS madrugada.schema_migration OWNER TO madrugada_owner; -- the list of migrations
 GRANT USAGE ON SCHEMA madrugada TO madrugada_worker, madrugada_operator, madrugada_approver, madrugada_auditor;
 
 SET LOCAL ROLE madrugada_owner;

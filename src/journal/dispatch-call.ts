@@ -103,6 +103,7 @@ async function record(
   const fields = outcomeFields(ending, reception, call.request, call.identity.model, env.prices);
   const completed = await env.writer.writeOutcome({ lease, seq: call.seq, dispatch: call.lastDispatch, shown, ...fields });
   await failpoint('journal.outcome.after', lease.key);
+  if (ending.kind === 'charged') env.onCharge(fields.costUsd);
   if (ending.refusal?.kind === 'credentials') {
     await env.pool.query('SELECT madrugada.stop_batch($1, $2)', [lease.batchKey, `the provider refuses our credentials: ${ending.error}`]);
     return { kind: 'ended', verdict: { kind: 'stopped', message: `batch ${lease.batchKey} was stopped: ${ending.error}` } };

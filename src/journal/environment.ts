@@ -25,6 +25,8 @@ export interface JournalEnvironment {
   dispatcher: Dispatcher;
   prices: PriceBook;
   limits: Limits;
+  /** Told of every charge, for the progress of the night: dollars, undefined where the price is not known. */
+  onCharge: (usd: string | undefined) => void;
   /** `MADRUGADA_ALWAYS_REPLAY`: every live result abandons the run, which then starts over from the journal. */
   alwaysReplay: boolean;
 }

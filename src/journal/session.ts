@@ -1,3 +1,4 @@
+import { wakeTask } from '../lease/finish.ts';
 import { dispatchCall } from './dispatch-call.ts';
 import { describeDivergence } from './divergence.ts';
 import type { JournalEnvironment } from './environment.ts';
@@ -185,9 +186,9 @@ export class Session {
     const result = await dispatchCall(this.#env, this.lease, call, this.#queue.lastNo);
     call.isOut = false;
     this.#onActivity();
+    if (this.#isOver) return wakeTask(this.#env.pool, this.lease.taskId); // its next holder may wait for this outcome
     if (result.kind === 'ended') return this.end(result.verdict);
     if (this.#env.alwaysReplay) return this.end({ kind: 'replay' });
-    if (this.#isOver) return;
     const failed = result.kind === 'failure';
     const response = failed || result.completed.answers ? result.response : await readAnswer(this.#env.pool, this.lease, call.seq);
     if (!failed) call.answer = response;

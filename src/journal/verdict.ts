@@ -5,6 +5,7 @@
 export type Verdict =
   | { kind: 'lost'; message: string }
   | { kind: 'stopped'; message: string }
+  | { kind: 'released'; message: string }
   | { kind: 'parked'; message: string; waitingFor: 'doubt' | 'refusal' | 'settlement'; until: Date | undefined }
   | { kind: 'diverged'; message: string; seq: number | undefined; atRest: 'settled' | 'limit' }
   | { kind: 'replay' }

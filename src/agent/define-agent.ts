@@ -1,0 +1,33 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
+import type { Task } from './task.ts';
+
+/** An agent: what it takes, what it answers, and how. Schemas are any Standard Schema (zod, valibot, arktype …). */
+export interface Agent<Input = unknown, Output = unknown> {
+  /** A line that does not fit is refused when the batch is loaded, not at night. */
+  input: StandardSchemaV1<unknown, Input>;
+  output: StandardSchemaV1<unknown, Output>;
+  /** Answers one task. Model calls go through `task.anthropic` or `task.fetch`; a crash starts it over, with recorded calls replayed. */
+  run(task: Task<Input>): Promise<Output>;
+  /** A deterministic gate: throws to reject an answer. The producer never judges itself. */
+  check?(answer: Output, task: Task<Input>): void | Promise<void>;
+}
+
+/** Declares an agent; use it as the default export of a module. */
+export function defineAgent<Input, Output>(agent: Agent<Input, Output>): Agent<Input, Output> {
+  return agent;
+}
+
+/** Checks a value against a schema. Returns what is wrong, in words, or the value as the schema makes it. */
+export async function checkSchema<T>(
+  schema: StandardSchemaV1<unknown, T>,
+  value: unknown,
+): Promise<{ value: T; problems: undefined } | { problems: string[] }> {
+  const result = await schema['~standard'].validate(value);
+  if (result.issues === undefined) return { value: result.value, problems: undefined };
+  return {
+    problems: result.issues.map(({ path, message }) => {
+      const where = path?.map((part) => String(typeof part === 'object' ? part.key : part)).join('.');
+      return where ? `${where}: ${message}` : message;
+    }),
+  };
+}

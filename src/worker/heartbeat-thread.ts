@@ -1,0 +1,57 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { parentPort, workerData } from 'node:worker_threads';
+import type { Client } from 'pg';
+import { openClient } from '../postgres/connect.ts';
+import type { HeartbeatData, HeldLease, LostLeases } from './heartbeat-protocol.ts';
+
+/**
+ * The heartbeat of a worker process, in a thread with a connection of its own: a busy main thread must not lose leases. It extends them only
+ * while the main thread makes progress: a hung event loop or a stuck agent must lose them.
+ */
+const data: HeartbeatData = workerData;
+const progress = new Int32Array(data.progress);
+const leases = new Map<number, { taskId: number; token: number }>();
+const watches = new Map<number, { value: number; since: number }>();
+
+parentPort?.on('message', ({ slotIndex, lease }: HeldLease) => {
+  watches.delete(slotIndex + 1);
+  if (lease) leases.set(slotIndex, lease);
+  else leases.delete(slotIndex);
+});
+
+/** Milliseconds since the word last changed. */
+function standstill(word: number): number {
+  const value = Atomics.load(progress, word);
+  const watch = watches.get(word);
+  if (watch?.value === value) return performance.now() - watch.since;
+  watches.set(word, { value, since: performance.now() });
+  return 0;
+}
+
+async function beat(client: Client): Promise<void> {
+  const isHung = standstill(0) > data.hungMs;
+  const advancing = [...leases].filter(([slotIndex]) => !isHung && standstill(slotIndex + 1) <= data.stuckMs).map(([, lease]) => lease);
+  const { rows } = await client.query<{ lost: number }>('SELECT madrugada.heartbeat($1, $2, $3) AS lost', [
+    data.workerId,
+    advancing.map((lease) => lease.taskId),
+    advancing.map((lease) => lease.token),
+  ]);
+  if (rows.length > 0) parentPort?.postMessage({ lostTasks: rows.map((row) => row.lost) } satisfies LostLeases);
+}
+
+async function beatForEver(): Promise<never> {
+  let client: Client | undefined;
+  for (;;) {
+    try {
+      client ??= await openClient({ url: data.url, as: 'worker', applicationName: `madrugada/w${data.workerId}/heartbeat` });
+      await beat(client);
+    } catch {
+      // The database is away: main thread and slots find that out themselves; the next beat tries a new connection.
+      await client?.end().catch(() => undefined);
+      client = undefined;
+    }
+    await delay(data.intervalMs);
+  }
+}
+
+await beatForEver();

@@ -1,0 +1,122 @@
+import type { LoadedAgent } from '../agent/load-agent.ts';
+import { checkSchema } from '../agent/define-agent.ts';
+import { createTask, type ProviderAccess } from '../agent/task.ts';
+import { messageOf } from '../errors.ts';
+import type { JournalEnvironment } from '../journal/environment.ts';
+import { loadJournal } from '../journal/load-journal.ts';
+import { Session } from '../journal/session.ts';
+import type { Verdict } from '../journal/verdict.ts';
+import type { ClaimedTask } from '../lease/claim.ts';
+import { completeTask, type Ending, endAttempt, wakeTask } from '../lease/finish.ts';
+import type { Lease } from '../journal/lease.ts';
+
+/** How an attempt ended, for the worker's account. */
+export interface AttemptResult {
+  ending: 'completed' | Ending['how'] | 'lost';
+  /** Failed for good: no attempt is left. */
+  isFinal: boolean;
+  message: string | undefined;
+  replayedCalls: number;
+}
+
+type RunEnd = { kind: 'answered'; answer: unknown } | { kind: 'threw'; error: unknown } | { kind: 'verdict'; verdict: Verdict };
+
+/** Runs an agent on a claimed task, from its journal or live, to an answer or another end, and writes that end under the lease. */
+export async function runAttempt(
+  env: JournalEnvironment,
+  loaded: LoadedAgent,
+  claimed: ClaimedTask,
+  lease: Lease,
+  access: ProviderAccess,
+  hooks: { onSession(session: Session): void; onActivity(): void },
+): Promise<AttemptResult> {
+  for (;;) {
+    const session = new Session(env, lease, await loadJournal(env.pool, lease), hooks.onActivity);
+    hooks.onSession(session);
+    const end = await run(session, loaded, claimed, access);
+    if (end.kind === 'verdict' && end.verdict.kind === 'replay') {
+      await session.settled();
+      continue;
+    }
+    const divergence = end.kind === 'verdict' ? undefined : session.close();
+    // what was sent is waited for, awaited by the code or not, unless another may already have the task
+    if (end.kind !== 'verdict' || end.verdict.kind === 'released') await session.settled();
+    const result = await finish(env, claimed, lease, session, divergence ? { kind: 'verdict', verdict: explain(divergence, end) } : end);
+    if (result.ending === 'lost') await wakeTask(env.pool, lease.taskId); // its next holder may wait for what we have recorded
+    return result;
+  }
+}
+
+async function run(session: Session, { agent }: LoadedAgent, claimed: ClaimedTask, access: ProviderAccess): Promise<RunEnd> {
+  const produce = async (): Promise<RunEnd> => {
+    try {
+      const input = await checkSchema(agent.input, claimed.input);
+      if (input.problems) throw new Error(`its input does not fit the agent: ${input.problems.join('; ')}`);
+      const task = createTask(session, claimed, input.value, access);
+      const output = await checkSchema(agent.output, await agent.run(task));
+      if (output.problems) throw new Error(`its answer does not fit the agent: ${output.problems.join('; ')}`);
+      await agent.check?.(output.value, task);
+      return { kind: 'answered', answer: output.value };
+    } catch (error) {
+      return { kind: 'threw', error };
+    }
+  };
+  return Promise.race([produce(), session.ended.then((verdict): RunEnd => ({ kind: 'verdict', verdict }))]);
+}
+
+/** What the code threw may say why it did not use the rest of its journal. */
+function explain(divergence: Verdict, end: RunEnd): Verdict {
+  if (divergence.kind !== 'diverged' || end.kind !== 'threw') return divergence;
+  return { ...divergence, message: `${divergence.message} The run had thrown: ${messageOf(end.error)}` };
+}
+
+async function finish(env: JournalEnvironment, claimed: ClaimedTask, lease: Lease, session: Session, end: RunEnd): Promise<AttemptResult> {
+  const holder = { taskId: lease.taskId, workerId: lease.workerId, leaseToken: lease.token };
+  const { replayedCalls } = session;
+  if (end.kind === 'answered') {
+    if (holdsNul(end.answer)) return fail({ kind: 'answer', message: `the answer of task ${claimed.key} holds a NUL character, which jsonb cannot keep` }, false);
+    const done = await completeTask(env.pool, holder, end.answer, replayedCalls);
+    return { ending: done ? 'completed' : 'lost', isFinal: done, message: undefined, replayedCalls };
+  }
+  if (end.kind === 'threw')
+    return fail({ kind: 'agent', message: session.permanentFailure ?? messageOf(end.error) }, session.permanentFailure !== undefined);
+  return conclude(end.verdict);
+
+  async function fail(failure: Ending['failure'], final: boolean): Promise<AttemptResult> {
+    return write({ how: 'failed', failure, final, waitUntil: undefined, waitingFor: undefined });
+  }
+
+  async function write(ending: Ending): Promise<AttemptResult> {
+    const state = await endAttempt(env.pool, holder, ending, replayedCalls);
+    return { ending: state ? ending.how : 'lost', isFinal: state === 'failed', message: ending.failure.message, replayedCalls };
+  }
+
+  async function conclude(verdict: Verdict): Promise<AttemptResult> {
+    switch (verdict.kind) {
+      case 'diverged':
+        return fail({ kind: 'diverged', message: verdict.message, seq: verdict.seq ?? null, atRest: verdict.atRest }, true);
+      case 'parked':
+        return write({
+          how: 'parked',
+          failure: { kind: 'parked', message: verdict.message },
+          final: false,
+          waitUntil: verdict.until,
+          waitingFor: verdict.waitingFor,
+        });
+      case 'stopped':
+        return write({ how: 'stopped', failure: { kind: 'stopped', message: verdict.message }, final: false, waitUntil: undefined, waitingFor: undefined });
+      case 'released':
+        return write({ how: 'released', failure: { kind: 'released', message: verdict.message }, final: false, waitUntil: undefined, waitingFor: undefined });
+      case 'lost':
+        return { ending: 'lost', isFinal: false, message: verdict.message, replayedCalls };
+      case 'broken':
+        return fail({ kind: 'journal', message: messageOf(verdict.error) }, false);
+      case 'replay':
+        throw new Error('a replayed run goes on, it does not end');
+    }
+  }
+}
+
+function holdsNul(answer: unknown): boolean {
+  return /(?<!\\)(\\\\)*\\u0000/.test(JSON.stringify(answer));
+}

@@ -1,0 +1,72 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Client } from 'pg';
+import { MadrugadaError } from '../errors.ts';
+
+const RECONNECT_MS = 250;
+
+/**
+ * The connection that holds the slots' advisory locks and listens for work. It must be a direct one: behind a transaction pooler a session
+ * lock means nothing (rule R12).
+ */
+export class SlotLocks {
+  readonly #connect: () => Promise<Client>;
+  readonly #slots: Set<string>;
+  readonly #onWork: () => void;
+  readonly #onTaken: (slot: string) => void;
+  #client: Client | undefined;
+  #closed = false;
+
+  /** `onWork` is called for every notification; `onTaken` for a slot that another process took while the connection was lost (rule R6). */
+  constructor(connect: () => Promise<Client>, slots: readonly string[], onWork: () => void, onTaken: (slot: string) => void) {
+    this.#connect = connect;
+    this.#slots = new Set(slots);
+    this.#onWork = onWork;
+    this.#onTaken = onTaken;
+  }
+
+  /** Takes all locks. Throws when another process has one of the slots. */
+  async take(): Promise<void> {
+    const taken = await this.#open();
+    if (taken.length > 0)
+      throw new MadrugadaError(`slot ${taken[0]} is held by another process: give this worker another --slot, or end that one first`);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#client?.end();
+  }
+
+  /** Connects, locks and listens; returns the slots that somebody else has. */
+  async #open(): Promise<string[]> {
+    const client = await this.#connect();
+    this.#client = client;
+    client.on('notification', () => this.#onWork());
+    client.once('end', () => this.#reopen());
+    const taken: string[] = [];
+    for (const slot of this.#slots) {
+      const { rows } = await client.query<{ locked: boolean }>(
+        'SELECT pg_try_advisory_lock(madrugada.slot_lock_class(), madrugada.slot_lock_key($1)) AS locked',
+        [slot],
+      );
+      if (!rows[0]?.locked) taken.push(slot);
+    }
+    await client.query('LISTEN madrugada_work');
+    return taken;
+  }
+
+  async #reopen(): Promise<void> {
+    while (!this.#closed) {
+      await delay(RECONNECT_MS);
+      try {
+        for (const slot of await this.#open()) {
+          this.#slots.delete(slot);
+          this.#onTaken(slot);
+        }
+        this.#onWork(); // what was notified meanwhile went unheard
+        return;
+      } catch {
+        // still away: tried again until the worker ends
+      }
+    }
+  }
+}

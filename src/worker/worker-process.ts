@@ -1,0 +1,169 @@
+import type { Logger } from 'pino';
+import { Agent as HttpAgent } from 'undici';
+import type { ProviderAccess } from '../agent/task.ts';
+import { MadrugadaError, messageOf } from '../errors.ts';
+import type { JournalEnvironment, Limits } from '../journal/environment.ts';
+import { JournalWriter } from '../journal/journal-writer.ts';
+import { thisProcess } from '../lease/process-identity.ts';
+import { leaveWorker, registerWorker } from '../lease/worker-row.ts';
+import { openClient, openPool } from '../postgres/connect.ts';
+import { readPrices } from '../provider/read-prices.ts';
+import { Heartbeat } from './heartbeat.ts';
+import { OpenBatches } from './open-batches.ts';
+import { Reaper } from './reaper.ts';
+import type { AttemptResult } from './run-attempt.ts';
+import { Slot, type SlotHost } from './slot.ts';
+import { SlotLocks } from './slot-locks.ts';
+import { WakeUp } from './wake-up.ts';
+
+/** What one worker process is told. Times in milliseconds. */
+export interface WorkerOptions {
+  url: string;
+  slots: string[];
+  /** Serve this batch only; undefined: any that is open. */
+  batchKey: string | undefined;
+  access: ProviderAccess;
+  limits: Limits;
+  hungMs: number;
+  stuckMs: number;
+  alwaysReplay: boolean;
+  log: Logger;
+  onRegistered(workerId: number): void;
+  onCharge(usd: string | undefined): void;
+  onAttemptEnd(result: AttemptResult): void;
+}
+
+/** Connections for claiming, reading and finishing; with the journal's writer four for work (rule R12). */
+const POOL_SIZE = 3;
+const HEARTBEAT_MS = 2_000;
+const REAP_MS = 1_000;
+
+/** A worker process: its connections, its heartbeat, its slots. */
+export class WorkerProcess {
+  readonly #options: WorkerOptions;
+  readonly #wakeUp = new WakeUp();
+  readonly #leftovers = new Set<Promise<void>>();
+  #slots: Slot[] = [];
+  #stopReason: string | undefined;
+
+  constructor(options: WorkerOptions) {
+    this.#options = options;
+  }
+
+  /** Runs until stopped. Throws when a slot is taken, or the database is not the one it was. */
+  async run(): Promise<void> {
+    const { url, log } = this.#options;
+    const workerId = await this.#register();
+    const connect = (purpose: string) => openClient({ url, as: 'worker', applicationName: `madrugada/w${workerId}/${purpose}` });
+    const pool = openPool({ url, as: 'worker', applicationName: `madrugada/w${workerId}/work`, max: POOL_SIZE });
+    const locks = new SlotLocks(
+      () => connect('slots'),
+      this.#options.slots,
+      () => this.#wakeUp.wakeAll(),
+      (slot) => this.#loseSlot(slot),
+    );
+    const writer = new JournalWriter(() => connect('journal'));
+    try {
+      await locks.take();
+      await this.#serve(workerId, await this.#environment(pool, writer));
+      await Promise.all(this.#leftovers);
+      await writer.close();
+      await leaveWorker(pool, workerId, this.#stopReason ?? 'ended');
+    } catch (error) {
+      log.error({ err: messageOf(error) }, 'the worker ends');
+      await leaveWorker(pool, workerId, `failed: ${messageOf(error)}`);
+      throw error;
+    } finally {
+      await locks.close();
+      await pool.end();
+    }
+  }
+
+  /** First call: no further task, what runs is given back when its calls in flight are recorded. */
+  stop(reason: string): void {
+    this.#stopReason ??= reason;
+    for (const slot of this.#slots) slot.stop(reason);
+    this.#wakeUp.wakeAll();
+  }
+
+  async #register(): Promise<number> {
+    const client = await openClient({ url: this.#options.url, as: 'worker', applicationName: 'madrugada/register' });
+    try {
+      const { rows } = await client.query<{ same: boolean }>('SELECT madrugada.check_server_identity() AS same');
+      if (!rows[0]?.same)
+        throw new MadrugadaError(
+          'the database is not the server it was: a restored backup or a failover may have lost its last records. Everything is stopped; see the runbook, "restored database"',
+          1,
+        );
+      const workerId = await registerWorker(client, thisProcess());
+      this.#options.onRegistered(workerId);
+      return workerId;
+    } finally {
+      await client.end();
+    }
+  }
+
+  async #environment(pool: JournalEnvironment['pool'], writer: JournalWriter): Promise<JournalEnvironment> {
+    const { limits, alwaysReplay, onCharge } = this.#options;
+    // a provider's answers may be as slow as the dispatch deadline allows; connecting may not
+    const dispatcher = new HttpAgent({ connect: { timeout: 10_000 }, keepAliveTimeout: 30_000 });
+    return { writer, pool, dispatcher, prices: await readPrices(pool), limits, alwaysReplay, onCharge };
+  }
+
+  async #serve(workerId: number, env: JournalEnvironment): Promise<void> {
+    const { slots, batchKey, url, hungMs, stuckMs, access, log, onAttemptEnd } = this.#options;
+    const batches = new OpenBatches(env.pool, batchKey);
+    await batches.refresh();
+    const heartbeat = new Heartbeat({ url, workerId, intervalMs: HEARTBEAT_MS, hungMs, stuckMs }, slots.length, (lost) => this.#loseTasks(lost));
+    const host: SlotHost = {
+      env,
+      workerId,
+      access,
+      batches,
+      wakeUp: this.#wakeUp,
+      heartbeat,
+      log,
+      onAttemptEnd,
+      onLeftover: (work) => this.#keep(work),
+    };
+    this.#slots = slots.map((name, index) => new Slot(name, index, host));
+    if (this.#stopReason) this.stop(this.#stopReason);
+    const reaping = this.#reapRegularly(new Reaper(env.pool, workerId));
+    await Promise.all(this.#slots.map((slot) => slot.run()));
+    clearInterval(reaping);
+    await heartbeat.stop();
+  }
+
+  #reapRegularly(reaper: Reaper): NodeJS.Timeout {
+    let busy = false;
+    const round = async () => {
+      if (busy) return;
+      busy = true;
+      try {
+        if ((await reaper.reap()) > 0) this.#wakeUp.wakeAll();
+      } catch (error) {
+        this.#options.log.debug({ err: messageOf(error) }, 'no sweep this time'); // the database is away; the next round comes in a second
+      } finally {
+        busy = false;
+      }
+    };
+    void round();
+    return setInterval(round, REAP_MS);
+  }
+
+  #loseTasks(taskIds: number[]): void {
+    for (const slot of this.#slots)
+      if (slot.taskId !== undefined && taskIds.includes(slot.taskId)) slot.lose(`slot ${slot.name} has lost its lease`);
+  }
+
+  #loseSlot(name: string): void {
+    const slot = this.#slots.find((slot) => slot.name === name);
+    slot?.lose(`slot ${name} was taken by another process while the database was away`);
+    slot?.stop(`slot ${name} is held by another process`);
+  }
+
+  #keep(work: Promise<void>): void {
+    const kept = work.finally(() => this.#leftovers.delete(kept));
+    this.#leftovers.add(kept);
+  }
+}
