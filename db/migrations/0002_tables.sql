@@ -240,7 +240,9 @@ CREATE TABLE madrugada.bill (
   source      text NOT NULL,
   format      text NOT NULL,
   sha256      text NOT NULL,
+  byte_count  bigint NOT NULL,
   line_count  integer NOT NULL,
+  continues   bigint REFERENCES madrugada.bill (id),                 -- a bill this file begins with, byte for byte: the proofs read the longer one
   imported_at timestamptz NOT NULL DEFAULT madrugada.now(),
   UNIQUE (batch_key, sha256)
 );
