@@ -162,7 +162,8 @@ CREATE TABLE madrugada.call_intent (
   deadline_at    timestamptz NOT NULL,
   PRIMARY KEY (batch_key, task_id, seq, dispatch)
 ) PARTITION BY LIST (batch_key);
-CREATE INDEX call_intent_tag ON madrugada.call_intent (tag);
+-- With the batch in it, because without statistics the planner would else combine it with the whole primary key for every line of a bill.
+CREATE INDEX call_intent_tag ON madrugada.call_intent (tag, batch_key);
 
 CREATE TABLE madrugada.call_outcome (
   batch_key            text NOT NULL,
@@ -192,7 +193,7 @@ CREATE TABLE madrugada.call_outcome (
 ) PARTITION BY LIST (batch_key);
 -- Exactly one charged outcome answers a call (rule R2); a second one is kept with answers = false.
 CREATE UNIQUE INDEX call_outcome_answer ON madrugada.call_outcome (batch_key, task_id, seq) WHERE answers;
-CREATE INDEX call_outcome_request_id ON madrugada.call_outcome (provider_request_id) WHERE provider_request_id IS NOT NULL;
+CREATE INDEX call_outcome_request_id ON madrugada.call_outcome (provider_request_id, batch_key) WHERE provider_request_id IS NOT NULL;
 
 CREATE TABLE madrugada.step_record (
   batch_key    text NOT NULL,

@@ -54,8 +54,7 @@ SELECT o.batch_key, o.task_id, o.seq, o.dispatch, o.kind, o.answers, o.provider_
 
 -- The lines the proofs read: of a bill imported again after it had grown, only the longer one counts.
 CREATE VIEW madrugada.audit_bill_lines AS
-SELECT b.batch_key, l.bill_id, l.line_no, nullif(l.provider_request_id, '') AS provider_request_id, l.message_id, nullif(l.tag, '') AS tag, l.at,
-       l.model, l.cost_usd
+SELECT b.batch_key, l.bill_id, l.line_no, l.provider_request_id, l.message_id, l.tag, l.at, l.model, l.cost_usd
   FROM madrugada.bill_line l
   JOIN madrugada.bill b ON b.id = l.bill_id
  WHERE NOT EXISTS (SELECT FROM madrugada.bill longer WHERE longer.continues = b.id);
@@ -162,7 +161,9 @@ UNION ALL
 SELECT j.batch_key, 'in the journal, but not on the bill', t.key, j.task_id, j.seq, j.dispatch, NULL, NULL, j.provider_request_id, NULL, j.cost_usd
   FROM madrugada.audit_journal_charges j
   JOIN madrugada.task t ON t.id = j.task_id
-  LEFT JOIN madrugada.audit_charges c
-    ON c.batch_key = j.batch_key AND c.task_id = j.task_id AND c.seq = j.seq AND c.dispatch = j.dispatch
- WHERE c.line_no IS NULL AND coalesce(j.cost_usd, 1) > 0
-   AND EXISTS (SELECT FROM madrugada.bill b WHERE b.batch_key = j.batch_key);
+  JOIN madrugada.call_intent i ON i.batch_key = j.batch_key AND i.task_id = j.task_id AND i.seq = j.seq AND i.dispatch = j.dispatch
+ WHERE coalesce(j.cost_usd, 1) > 0
+   AND EXISTS (SELECT FROM madrugada.bill b WHERE b.batch_key = j.batch_key)
+   -- two look-ups by index: joined to audit_charges, this takes seconds where the tables have no statistics yet
+   AND NOT EXISTS (SELECT FROM madrugada.audit_bill_lines l WHERE l.batch_key = j.batch_key AND l.tag = i.tag)
+   AND NOT EXISTS (SELECT FROM madrugada.audit_bill_lines l WHERE l.batch_key = j.batch_key AND l.provider_request_id = j.provider_request_id);
