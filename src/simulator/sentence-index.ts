@@ -9,8 +9,11 @@ const NEAR_TIE = 0.95;
 
 type Posting = { readonly sentence: number; readonly count: number };
 
-/** Sentences end at punctuation followed by a capital, or at a line break; "art. 5" and "e.g. this" stay whole. */
-const SENTENCE_END = /(?<=[.!?…]["”»)]?)\s+(?=["“«(]?\p{Lu})|\s*\n\s*/u;
+/**
+ * Sentences end at punctuation followed by a capital, or at a line break; "art. 5" and "e.g. this" stay whole. Lines are
+ * split off first: a pattern with spaces around a line break would take quadratic time on long runs of spaces.
+ */
+const SENTENCE_END = /(?<=[.!?…]["”»)]?)\s+(?=["“«(]?\p{Lu})/u;
 
 /** The sentences of one text, indexed by word, so that a question looks only at sentences that share a word with it. */
 export class SentenceIndex {
@@ -20,7 +23,10 @@ export class SentenceIndex {
   readonly #averageLength: number;
 
   constructor(text: string) {
-    this.#sentences = text.split(SENTENCE_END).filter((sentence) => sentence.trim() !== '');
+    this.#sentences = text
+      .split('\n')
+      .flatMap((line) => line.trim().split(SENTENCE_END))
+      .filter((sentence) => sentence !== '');
     this.#lengths = this.#sentences.map((sentence, number) => this.#add(wordsOf(sentence), number));
     this.#averageLength = Math.max(1, this.#lengths.reduce((sum, length) => sum + length, 0) / this.#lengths.length);
   }
@@ -32,7 +38,7 @@ export class SentenceIndex {
     if (!first) return undefined;
     const chosen =
       second && second[1] >= first[1] * NEAR_TIE ? [first[0], second[0]].sort((a, b) => a - b) : [first[0]];
-    return chosen.map((number) => this.#sentences[number]?.trim()).join(' ');
+    return chosen.map((number) => this.#sentences[number]).join(' ');
   }
 
   #add(words: readonly string[], sentence: number): number {

@@ -52,6 +52,11 @@ test('an unclosed document tag still gets an answer', async () => {
   expect(textOf(message)).toBe('O rio corre ao norte da usina.');
 });
 
+test('a prompt with a very long run of spaces is answered like any other', async () => {
+  const message = await simulator.client.messages.create(ask(`a${' '.repeat(200_000)}b\nWhat is b?`));
+  expect(textOf(message)).toMatch(/^a\s+b$/);
+}, 10_000);
+
 test('the same request gets the same answer and another request another one', async () => {
   const [first, again, other] = await Promise.all(
     ['hello', 'hello', 'goodbye'].map((prompt) => simulator.client.messages.create(ask(prompt))),
