@@ -1,68 +1,94 @@
 import pg from 'pg';
+import { MadrugadaError } from '../errors.ts';
+import { valueTypes } from './value-types.ts';
 
-/** The roles of db/migrations/0001_roles.sql, without their prefix. */
+/** Database roles (`madrugada_<name>`) that a connection can run under; what each may do is in the grants of the migrations. */
 export type DatabaseRole = 'owner' | 'worker' | 'operator' | 'approver' | 'auditor';
 
+/** How to connect. */
 export interface ConnectionOptions {
   url: string;
-  /** The role the connection runs under; without it, the login user itself. */
+  /** The role to run under; without it, the login user itself, as migrations need. */
   as?: DatabaseRole;
-  /** Shown in pg_stat_activity; a dead worker's connections are found by it (rule R7). */
+  /** Shown in pg_stat_activity, and used to find the remains of a dead process. At most 63 bytes. */
   applicationName: string;
+  /** Milliseconds after which a statement is given up on this side, even if the network is silent. 0: never. */
+  queryTimeoutMs?: number;
 }
 
-/** A statement that takes longer than this on the client's clock counts as lost with its connection, in milliseconds. */
-const STATEMENT_MS = 60_000;
-const CONNECT_MS = 10_000;
+/** Options of a pool: as many as `max` connections, opened when needed. */
+export interface PoolOptions extends ConnectionOptions {
+  max: number;
+}
+
+const QUERY_TIMEOUT_MS = 60_000;
+const CONNECTION_TIMEOUT_MS = 10_000;
+const KEEPALIVE_DELAY_MS = 10_000;
 
 /**
- * Kept-alive connections that notice a dead peer within about 30 s, set from the session because the server's defaults take hours (rule R12).
- * Unless the role can be assumed, connecting fails: nobody works with more rights than meant.
+ * Session settings that let the server notice a vanished client: within about 30 s of network silence, and within 2 s of its
+ * death even while a statement runs, so that locks of a dead process are soon free.
  */
-function sessionSettings(as: DatabaseRole | undefined): string {
-  const settings: Record<string, string> = {
-    search_path: 'madrugada,pg_catalog',
-    tcp_keepalives_idle: '10',
-    tcp_keepalives_interval: '5',
-    tcp_keepalives_count: '4',
-    tcp_user_timeout: '30000',
-    ...(as && { role: `madrugada_${as}` }),
-  };
-  return Object.entries(settings)
-    .map(([name, value]) => `-c ${name}=${value}`)
-    .join(' ');
-}
-
-/** bigint as a number (ids and counters stay far below 2^53), numeric as its exact text, JSON parsed. */
-const types: pg.CustomTypesConfig = {
-  getTypeParser: (oid: number, format?: string) =>
-    oid === pg.types.builtins.INT8 && format !== 'binary' ? Number : pg.types.getTypeParser(oid, format as 'text'),
+const LIVENESS = {
+  tcp_keepalives_idle: '10',
+  tcp_keepalives_interval: '5',
+  tcp_keepalives_count: '4',
+  tcp_user_timeout: '30000',
+  client_connection_check_interval: '2000',
 };
 
-function config({ url, as, applicationName }: ConnectionOptions): pg.ClientConfig {
-  return {
-    connectionString: url,
-    application_name: applicationName,
-    options: sessionSettings(as),
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    connectionTimeoutMillis: CONNECT_MS,
-    query_timeout: STATEMENT_MS,
-    types,
-  };
-}
-
-/** A pool; connections that are lost while idle are replaced when next needed. `max` connections at most. */
-export function openPool(options: ConnectionOptions & { max: number }): pg.Pool {
-  const pool = new pg.Pool({ ...config(options), max: options.max });
-  pool.on('error', () => undefined); // an idle connection was lost: whoever needs one next gets a new one, or that error
+/** A pool of connections. Killed idle connections are replaced silently; a killed one in use rejects its query. */
+export function openPool({ max, ...options }: PoolOptions): pg.Pool {
+  const pool = new pg.Pool({ ...clientConfig(options), max });
+  // Not swallowed: an idle connection had no query to fail, and the pool has already dropped it.
+  pool.on('error', ignoreLoss);
+  // While a client is checked out, the pool does not listen; its loss reaches the holder through the rejected query.
+  pool.on('connect', (client) => client.on('error', ignoreLoss));
   return pool;
 }
 
-/** One connected client. Whoever uses it finds out about its loss by the query that fails, or by event `end`. */
+/** One open connection. Its loss rejects the query under way; without one, listen for `end` (and `error` for the reason). */
 export async function openClient(options: ConnectionOptions): Promise<pg.Client> {
-  const client = new pg.Client(config(options));
-  client.on('error', () => undefined); // also reported by the query under way and by event `end`
+  const client = new pg.Client(clientConfig(options));
+  client.on('error', ignoreLoss);
   await client.connect();
   return client;
+}
+
+/** An `error` event without a listener would end the process because somebody restarted the database. */
+function ignoreLoss(): void {}
+
+function clientConfig({
+  url,
+  as,
+  applicationName,
+  queryTimeoutMs = QUERY_TIMEOUT_MS,
+}: ConnectionOptions): pg.ClientConfig {
+  const { connectionString, options } = separateOptions(url);
+  return {
+    connectionString,
+    options: [options, ...sessionSettings(as)].join(' ').trim(),
+    application_name: applicationName,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEPALIVE_DELAY_MS,
+    connectionTimeoutMillis: CONNECTION_TIMEOUT_MS,
+    query_timeout: queryTimeoutMs,
+    types: valueTypes,
+  };
+}
+
+function sessionSettings(as: DatabaseRole | undefined): string[] {
+  const settings = Object.entries({ ...LIVENESS, search_path: 'madrugada,pg_catalog' });
+  const role = as === undefined ? [] : [`-c role=madrugada_${as}`];
+  return [...settings.map(([name, value]) => `-c ${name}=${value}`), ...role];
+}
+
+/** What stands in a URL wins over the configuration in node-postgres: options there would drop the role. */
+function separateOptions(url: string): { connectionString: string; options: string } {
+  if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url))
+    throw new MadrugadaError('DATABASE_URL is not a URL of the form postgres://USER:PASSWORD@HOST:PORT/DATABASE');
+  const parsed = new URL(url);
+  const options = parsed.searchParams.get('options') ?? '';
+  for (const name of ['options', 'application_name']) parsed.searchParams.delete(name);
+  return { connectionString: parsed.href, options };
 }
