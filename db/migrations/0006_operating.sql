@@ -61,6 +61,7 @@ DECLARE
   unfinished bigint;
   last_deadline timestamptz;
 BEGIN
+  PERFORM FROM batch b WHERE b.batch_key = the_batch FOR NO KEY UPDATE; -- a retry waits, or is seen
   IF give_up_pending THEN
     UPDATE task t SET state = 'failed', waiting_for = NULL,
            failure = jsonb_build_object('kind', 'given up', 'message', coalesce(said('reason'), 'its batch was closed'))
@@ -84,10 +85,15 @@ CREATE FUNCTION madrugada.retry_task(the_task bigint, pay_from integer) RETURNS 
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
   AS $$
 DECLARE
+  b batch%ROWTYPE;
   t task%ROWTYPE;
 BEGIN
   IF said('by') IS NULL OR said('reason') IS NULL THEN
     RAISE EXCEPTION 'a retry needs a name and a reason';
+  END IF;
+  SELECT b.* INTO b FROM batch b JOIN task x ON x.batch_key = b.batch_key WHERE x.id = the_task FOR SHARE OF b;
+  IF b.state NOT IN ('open', 'stopped') THEN
+    RAISE EXCEPTION 'batch % is %: load the task again under another version', b.batch_key, b.state;
   END IF;
   UPDATE task SET state = 'pending', attempts = 0, losses = 0, failure = NULL, not_before = now()
    WHERE id = the_task AND state = 'failed' RETURNING * INTO t;

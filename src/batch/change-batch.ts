@@ -1,0 +1,67 @@
+import type { ClientBase } from 'pg';
+import { MadrugadaError } from '../errors.ts';
+import { asPerson, type Said } from './as-person.ts';
+import { type Batch, findBatch } from './find-batch.ts';
+
+/**
+ * Stops an open batch: no further call is sent, running tasks are given back. Returns false when it is stopped already. `client` is a
+ * connection of the role operator, here and below; all throw a MadrugadaError when the batch is in no state for it.
+ */
+export async function stopBatch(client: ClientBase, name: string, said: Said & { reason: string }): Promise<boolean> {
+  const batch = await findBatch(client, name);
+  const stopped = await call(client, said, 'SELECT madrugada.stop_batch($1, $2) AS result', [batch.key, said.reason]);
+  if (stopped === true) return true;
+  return expectState(await findBatch(client, batch.key), 'stopped', 'stopped');
+}
+
+/** Opens a stopped batch again. Returns false when it is open already. */
+export async function resumeBatch(
+  client: ClientBase,
+  name: string,
+  said: { by: string; reason: string },
+): Promise<boolean> {
+  const batch = await findBatch(client, name);
+  const resumed = await call(client, said, 'SELECT madrugada.resume_batch($1) AS result', [batch.key]);
+  if (resumed === true) return true;
+  return expectState(await findBatch(client, batch.key), 'open', 'resumed');
+}
+
+/**
+ * Closes a batch whose tasks are all completed or failed and whose doubts can bring no late answer any more. With `giveUpPending`, the
+ * pending tasks of a stopped batch are failed first. Returns false when it is closed already.
+ */
+export async function closeBatch(
+  client: ClientBase,
+  name: string,
+  said: Said,
+  giveUpPending: boolean,
+): Promise<boolean> {
+  const batch = await findBatch(client, name);
+  if (batch.state === 'closed' || batch.state === 'archived') return false;
+  if (giveUpPending && batch.state !== 'stopped') {
+    throw new MadrugadaError(`batch ${batch.key} is ${batch.state}: stop it first, then give up its pending tasks`);
+  }
+  await asPerson(client, said, async () => {
+    const { rows } = await client.query<{ obstacle: string | null }>(
+      'SELECT madrugada.close_batch($1, $2) AS obstacle',
+      [batch.key, giveUpPending],
+    );
+    const obstacle = rows[0]?.obstacle;
+    // Thrown inside the transaction: giving up some tasks without closing would be half a command.
+    if (obstacle != null)
+      throw new MadrugadaError(`batch ${batch.key} cannot be closed: ${obstacle}; nothing was changed`);
+  });
+  return true;
+}
+
+async function call(client: ClientBase, said: Said, sql: string, values: unknown[]): Promise<boolean | undefined> {
+  return await asPerson(client, said, async () => {
+    const { rows } = await client.query<{ result: boolean }>(sql, values);
+    return rows[0]?.result;
+  });
+}
+
+function expectState(batch: Batch, wanted: Batch['state'], verb: string): false {
+  if (batch.state === wanted) return false;
+  throw new MadrugadaError(`batch ${batch.key} is ${batch.state} and cannot be ${verb}`);
+}
