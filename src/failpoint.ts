@@ -6,7 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises';
  *
  * `MADRUGADA_FAILPOINT=name:action@n` acts at the n-th passage (every passage without `@n`); `name[key]` counts only passages for that key,
  * such as a task's. Several are separated by commas. Actions:
- * `kill` (SIGKILL to this process), `stop` (SIGSTOP to it), `throw`, `create(FILE)`, `gate(FILE)` (wait while FILE exists).
+ * `kill` (SIGKILL to this process), `stop` (SIGSTOP to it), `throw`, `create(FILE)`, `gate(FILE)` (wait while FILE exists). `kill(FILE)` and
+ * `stop(FILE)` act only if FILE does not exist yet, and create it: once for a whole fleet, restarts included.
  */
 interface Failpoint {
   name: string;
@@ -43,6 +44,7 @@ export async function failpoint(name: string, key = ''): Promise<void> {
 }
 
 async function act(point: Failpoint): Promise<void> {
+  if ((point.action === 'kill' || point.action === 'stop') && point.argument !== '' && !createFirst(point.argument)) return;
   switch (point.action) {
     case 'kill':
       process.kill(process.pid, 'SIGKILL');
@@ -58,5 +60,15 @@ async function act(point: Failpoint): Promise<void> {
       return;
     default:
       throw new Error(`failpoint ${point.name}`);
+  }
+}
+
+/** True for the one caller who creates the file. */
+function createFirst(file: string): boolean {
+  try {
+    writeFileSync(file, '', { flag: 'wx' });
+    return true;
+  } catch {
+    return false; // somebody was here before
   }
 }

@@ -1,3 +1,4 @@
+import { DatabaseError } from 'pg';
 import type { LoadedAgent } from '../agent/load-agent.ts';
 import { checkSchema } from '../agent/define-agent.ts';
 import { createTask, type ProviderAccess } from '../agent/task.ts';
@@ -74,9 +75,14 @@ async function finish(env: JournalEnvironment, claimed: ClaimedTask, lease: Leas
   const holder = { taskId: lease.taskId, workerId: lease.workerId, leaseToken: lease.token };
   const { replayedCalls } = session;
   if (end.kind === 'answered') {
-    if (holdsNul(end.answer)) return fail({ kind: 'answer', message: `the answer of task ${claimed.key} holds a NUL character, which jsonb cannot keep` }, false);
-    const done = await completeTask(env.pool, holder, end.answer, replayedCalls);
-    return { ending: done ? 'completed' : 'lost', isFinal: done, message: undefined, replayedCalls };
+    try {
+      const done = await completeTask(env.pool, holder, end.answer, replayedCalls);
+      return { ending: done ? 'completed' : 'lost', isFinal: done, message: undefined, replayedCalls };
+    } catch (error) {
+      if (!(error instanceof DatabaseError)) throw error;
+      // such as a NUL character, which jsonb cannot keep
+      return fail({ kind: 'answer', message: `the database refuses the answer of task ${claimed.key}: ${error.message}` }, false);
+    }
   }
   if (end.kind === 'threw')
     return fail({ kind: 'agent', message: session.permanentFailure ?? messageOf(end.error) }, session.permanentFailure !== undefined);
@@ -115,8 +121,4 @@ async function finish(env: JournalEnvironment, claimed: ClaimedTask, lease: Leas
         throw new Error('a replayed run goes on, it does not end');
     }
   }
-}
-
-function holdsNul(answer: unknown): boolean {
-  return /(?<!\\)(\\\\)*\\u0000/.test(JSON.stringify(answer));
 }

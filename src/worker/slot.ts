@@ -114,6 +114,9 @@ export class Slot {
       });
       log.info({ task: task.key, slot: this.name, ending: result.ending, replayed: result.replayedCalls, message: result.message }, 'attempt ended');
       this.#host.onAttemptEnd(result);
+    } catch (error) {
+      this.#claimUnseen = true; // whatever went wrong, the task is given back before the next claim
+      throw error;
     } finally {
       if (this.#session?.hasCallsInFlight) this.#host.onLeftover(this.#session.settled());
       this.#session = undefined;

@@ -1,0 +1,58 @@
+import Big from 'big.js';
+import type { Logger } from 'pino';
+import type { WorkerMessage } from './worker-messages.ts';
+import { WorkerProcess } from './worker-process.ts';
+import type { WorkerSettings } from './settings.ts';
+
+const ACCOUNT_MS = 500;
+
+/**
+ * Runs a worker process to its end: SIGTERM or SIGINT, or its supervisor's disappearance, gives the running tasks back once their calls in
+ * flight are recorded; a second signal gives them up at once. Resolves to true when it was interrupted.
+ */
+export async function runWorker(
+  options: WorkerSettings & { url: string; slots: string[]; batchKey: string | undefined; log: Logger },
+): Promise<boolean> {
+  const account = { calls: 0, usd: new Big(0), replayed: 0, lastFailure: undefined as string | undefined };
+  const worker = new WorkerProcess({
+    ...options,
+    onRegistered: (workerId) => tell({ type: 'registered', workerId }),
+    onCharge(usd) {
+      account.calls += 1;
+      if (usd !== undefined) account.usd = account.usd.plus(usd);
+    },
+    onAttemptEnd(result) {
+      account.replayed += result.replayedCalls;
+      if (result.ending === 'failed') account.lastFailure = result.message;
+    },
+  });
+  const report = () => tell({ type: 'account', ...account, usd: account.usd.toFixed() });
+  const reporting = setInterval(report, ACCOUNT_MS);
+  const interruption = interrupts(worker);
+  try {
+    await worker.run();
+  } finally {
+    clearInterval(reporting);
+    report();
+  }
+  return interruption.happened;
+}
+
+function interrupts(worker: WorkerProcess): { happened: boolean } {
+  const interruption = { happened: false };
+  const interrupt = (reason: string) => {
+    // its calls in flight stay in doubt until this process is proven dead
+    if (interruption.happened) process.exit(130);
+    interruption.happened = true;
+    worker.stop(reason);
+  };
+  process.on('SIGTERM', () => interrupt('stopped by SIGTERM'));
+  // under a supervisor Ctrl-C reaches the whole group, and the supervisor alone decides
+  process.on('SIGINT', () => process.connected || interrupt('stopped by SIGINT'));
+  process.once('disconnect', () => interrupt('its supervisor is gone'));
+  return interruption;
+}
+
+function tell(message: WorkerMessage): void {
+  if (process.connected) process.send?.(message);
+}

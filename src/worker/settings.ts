@@ -1,0 +1,51 @@
+import type { ProviderAccess } from '../agent/task.ts';
+import { MadrugadaError } from '../errors.ts';
+import { DEFAULT_LIMITS, type Limits } from '../journal/environment.ts';
+
+/** The settings of a worker process that come from its environment. */
+export interface WorkerSettings {
+  access: ProviderAccess;
+  limits: Limits;
+  hungMs: number;
+  stuckMs: number;
+  alwaysReplay: boolean;
+}
+
+/** Beyond the dispatch deadline a slot that shows no progress is stuck by this much, in milliseconds. */
+const STUCK_MARGIN_MS = 300_000;
+const HUNG_SECONDS = 120;
+
+/**
+ * Reads `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `MADRUGADA_DISPATCH_SECONDS` (total time of one dispatch), `MADRUGADA_REST_SECONDS`,
+ * `MADRUGADA_MAX_DISPATCHES`, `MADRUGADA_MAX_WAIT_SECONDS`, `MADRUGADA_HUNG_SECONDS`, `MADRUGADA_STUCK_SECONDS` and `MADRUGADA_ALWAYS_REPLAY`.
+ */
+export function workerSettings(environment: NodeJS.ProcessEnv): WorkerSettings {
+  const seconds = (name: string, fallbackMs: number) => number(environment, name, fallbackMs / 1000) * 1000;
+  const limits: Limits = {
+    dispatchMs: seconds('MADRUGADA_DISPATCH_SECONDS', DEFAULT_LIMITS.dispatchMs),
+    restMs: seconds('MADRUGADA_REST_SECONDS', DEFAULT_LIMITS.restMs),
+    maxDispatches: number(environment, 'MADRUGADA_MAX_DISPATCHES', DEFAULT_LIMITS.maxDispatches),
+    maxWaitMs: seconds('MADRUGADA_MAX_WAIT_SECONDS', DEFAULT_LIMITS.maxWaitMs),
+  };
+  return {
+    access: { apiKey: apiKey(environment), baseUrl: environment.ANTHROPIC_BASE_URL || undefined },
+    limits,
+    hungMs: seconds('MADRUGADA_HUNG_SECONDS', HUNG_SECONDS * 1000),
+    stuckMs: seconds('MADRUGADA_STUCK_SECONDS', limits.dispatchMs + STUCK_MARGIN_MS),
+    alwaysReplay: environment.MADRUGADA_ALWAYS_REPLAY === '1',
+  };
+}
+
+function apiKey(environment: NodeJS.ProcessEnv): string {
+  const key = environment.ANTHROPIC_API_KEY;
+  if (!key) throw new MadrugadaError('ANTHROPIC_API_KEY is not set: set it, or use --simulate to run against the simulated provider for free');
+  return key;
+}
+
+function number(environment: NodeJS.ProcessEnv, name: string, fallback: number): number {
+  const text = environment[name];
+  if (text === undefined || text === '') return fallback;
+  const value = Number(text);
+  if (!(value > 0)) throw new MadrugadaError(`${name} must be a number greater than 0, not "${text}"`);
+  return value;
+}

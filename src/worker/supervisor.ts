@@ -1,0 +1,163 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import Big from 'big.js';
+import type { Pool } from 'pg';
+import { proofOfDeath } from '../lease/process-identity.ts';
+import { endWorker, livingWorkers } from '../lease/worker-row.ts';
+import { isConnectionLoss } from '../postgres/connection-loss.ts';
+import { patiently } from '../postgres/patiently.ts';
+import { type BatchProgress, batchProgress, isAtItsEnd } from './batch-progress.ts';
+import type { WorkerMessage } from './worker-messages.ts';
+
+/** What the night tells of itself while it runs. */
+export interface NightAccount extends BatchProgress {
+  calls: number;
+  usd: Big;
+  replayed: number;
+  lastFailure: string | undefined;
+  restarts: number;
+}
+
+export interface NightOptions {
+  pool: Pool;
+  batchKey: string;
+  /** The command line of one worker process, after Node's own. */
+  workerCommand: (index: number) => { script: string; arguments: string[] };
+  workers: number;
+  environment: NodeJS.ProcessEnv;
+  onProgress(account: NightAccount): void;
+  onWorkerEnd(description: string): void;
+  /** Called when the database does not answer: starts it again where that is ours to do. */
+  revive(): Promise<void>;
+  /** Aborted: the night is interrupted, work is given back. */
+  signal: AbortSignal;
+}
+
+interface Running {
+  child: ChildProcess;
+  workerId: number | undefined;
+  account: Extract<WorkerMessage, { type: 'account' }> | undefined;
+  startedAt: number;
+}
+
+const PROGRESS_MS = 500;
+/** A worker that ended within this time is restarted only after as long again. */
+const CALM_MS = 2_000;
+
+/**
+ * The supervisor of one night: starts the worker processes, reaps and restarts one that dies, releases what it held (its death is proven by
+ * reaping it), and ends when nothing is left that time alone can advance.
+ */
+export class Supervisor {
+  readonly #options: NightOptions;
+  readonly #running = new Map<number, Running>();
+  #past = { calls: 0, usd: new Big(0), replayed: 0 };
+  #lastFailure: string | undefined;
+  #restarts = 0;
+  #ending = false;
+
+  constructor(options: NightOptions) {
+    this.#options = options;
+  }
+
+  /** Runs the night; returns its last account. */
+  async run(): Promise<NightAccount> {
+    const { pool, signal, workers } = this.#options;
+    await buryTheDead(pool);
+    if (!isAtItsEnd(await this.#progress())) for (let index = 1; index <= workers; index += 1) this.#start(index);
+    let account = await this.#account();
+    while (!signal.aborted && !isAtItsEnd(account)) {
+      this.#options.onProgress(account);
+      await delay(PROGRESS_MS, undefined, { signal }).catch(() => undefined); // aborted: the loop's condition says so
+      account = await this.#account();
+    }
+    await this.#stopWorkers();
+    const last = await this.#account();
+    this.#options.onProgress(last);
+    return last;
+  }
+
+  /** Asks the workers to end; asked again, they end at once, and their calls in flight stay in doubt until their death is proven. */
+  hurry(): void {
+    for (const { child } of this.#running.values()) child.kill('SIGTERM');
+  }
+
+  #start(index: number): void {
+    const { workerCommand, environment } = this.#options;
+    const { script, arguments: words } = workerCommand(index);
+    const child = fork(script, words, { env: environment, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+    const running: Running = { child, workerId: undefined, account: undefined, startedAt: Date.now() };
+    this.#running.set(index, running);
+    child.on('message', (message: WorkerMessage) => {
+      if (message.type === 'registered') running.workerId = message.workerId;
+      else running.account = message;
+    });
+    child.once('exit', (code, killedBy) => void this.#reap(index, running, killedBy ? `killed by ${killedBy}` : `exit ${code}`));
+  }
+
+  /** A child that has been waited for is dead beyond doubt: what it held is released within moments. */
+  async #reap(index: number, running: Running, how: string): Promise<void> {
+    this.#running.delete(index);
+    this.#keepAccount(running);
+    const { workerId } = running;
+    if (workerId !== undefined) {
+      while (!(await patiently(() => endWorker(this.#options.pool, workerId, how)))) await delay(50);
+    }
+    if (this.#ending) return;
+    this.#options.onWorkerEnd(`worker ${index} ended: ${how}; it is started again`);
+    const lived = Date.now() - running.startedAt;
+    if (lived < CALM_MS) await delay(CALM_MS - lived);
+    if (this.#ending) return;
+    this.#restarts += 1;
+    this.#start(index);
+  }
+
+  #keepAccount({ account }: Running): void {
+    if (account === undefined) return;
+    this.#past = {
+      calls: this.#past.calls + account.calls,
+      usd: this.#past.usd.plus(account.usd),
+      replayed: this.#past.replayed + account.replayed,
+    };
+    this.#lastFailure = account.lastFailure ?? this.#lastFailure;
+  }
+
+  async #stopWorkers(): Promise<void> {
+    this.#ending = true;
+    const ends = [...this.#running.values()].map(({ child }) => once(child, 'exit'));
+    this.hurry();
+    await Promise.all(ends);
+  }
+
+  async #progress(): Promise<BatchProgress> {
+    const { pool, batchKey, revive } = this.#options;
+    try {
+      return await batchProgress(pool, batchKey);
+    } catch (error) {
+      if (!isConnectionLoss(error)) throw error;
+      await revive();
+      return patiently(() => batchProgress(pool, batchKey));
+    }
+  }
+
+  async #account(): Promise<NightAccount> {
+    const now = [...this.#running.values()].flatMap(({ account }) => (account ? [account] : []));
+    return {
+      ...(await this.#progress()),
+      calls: now.reduce((sum, { calls }) => sum + calls, this.#past.calls),
+      usd: now.reduce((sum, { usd }) => sum.plus(usd), this.#past.usd),
+      replayed: now.reduce((sum, { replayed }) => sum + replayed, this.#past.replayed),
+      lastFailure: now.findLast(({ lastFailure }) => lastFailure !== undefined)?.lastFailure ?? this.#lastFailure,
+      restarts: this.#restarts,
+    };
+  }
+}
+
+/** What an earlier night on this host left running in the database. */
+async function buryTheDead(pool: Pool): Promise<void> {
+  for (const worker of await patiently(() => livingWorkers(pool))) {
+    const proof = proofOfDeath(worker);
+    while (proof && !(await patiently(() => endWorker(pool, worker.id, proof)))) await delay(50);
+  }
+}
