@@ -30,7 +30,14 @@ function parse(text: string): Failpoint[] {
       const [, name, key, action, argument, at] = SYNTAX.exec(part) ?? [];
       if (name === undefined || action === undefined)
         throw new Error(`MADRUGADA_FAILPOINT: cannot read "${part}"; expected name[key]:action(argument)@n`);
-      return { name, key, action, argument: argument ?? '', at: at === undefined ? undefined : Number(at), passages: 0 };
+      return {
+        name,
+        key,
+        action,
+        argument: argument ?? '',
+        at: at === undefined ? undefined : Number(at),
+        passages: 0,
+      };
     });
 }
 
@@ -44,7 +51,8 @@ export async function failpoint(name: string, key = ''): Promise<void> {
 }
 
 async function act(point: Failpoint): Promise<void> {
-  if ((point.action === 'kill' || point.action === 'stop') && point.argument !== '' && !createFirst(point.argument)) return;
+  if ((point.action === 'kill' || point.action === 'stop') && point.argument !== '' && !createFirst(point.argument))
+    return;
   switch (point.action) {
     case 'kill':
       process.kill(process.pid, 'SIGKILL');

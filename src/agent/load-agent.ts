@@ -22,7 +22,9 @@ export function resolveAgent(spec: string): string {
   if (spec in BUILT_IN) return spec;
   const path = isAbsolute(spec) ? spec : resolve(spec);
   if (!existsSync(path))
-    throw new MadrugadaError(`agent ${spec}: no such file, and not a built-in agent (${Object.keys(BUILT_IN).join(', ')})`);
+    throw new MadrugadaError(
+      `agent ${spec}: no such file, and not a built-in agent (${Object.keys(BUILT_IN).join(', ')})`,
+    );
   return path;
 }
 
@@ -33,7 +35,8 @@ export async function loadAgent(spec: string): Promise<LoadedAgent> {
   if (builtIn) return { agent: builtIn, sha256: digest(`built-in ${resolved}`) };
   const [code, module] = await Promise.all([readFile(resolved), importModule(resolved)]);
   const agent: unknown = module.default;
-  if (!isAgent(agent)) throw new MadrugadaError(`agent ${spec}: its default export must be defineAgent({ input, output, run })`);
+  if (!isAgent(agent))
+    throw new MadrugadaError(`agent ${spec}: its default export must be defineAgent({ input, output, run })`);
   return { agent, sha256: digest(code) };
 }
 

@@ -16,7 +16,10 @@ export const promptAgent = defineAgent({
 
   async run(task) {
     const { question, document } = task.input;
-    const text = document === undefined ? '' : `<document name="${document}">\n${await readDocument(task.options.documents, document)}\n</document>\n\n`;
+    const text =
+      document === undefined
+        ? ''
+        : `<document name="${document}">\n${await readDocument(task.options.documents, document)}\n</document>\n\n`;
     const message = await task.anthropic.messages.create({
       model: typeof task.options.model === 'string' ? task.options.model : DEFAULT_MODEL,
       max_tokens: MAX_TOKENS,
@@ -27,7 +30,8 @@ export const promptAgent = defineAgent({
 });
 
 async function readDocument(folder: unknown, name: string): Promise<string> {
-  if (typeof folder !== 'string') throw new Error(`the input names document ${name}: load the batch with --option documents=DIR`);
+  if (typeof folder !== 'string')
+    throw new Error(`the input names document ${name}: load the batch with --option documents=DIR`);
   if (basename(name) !== name) throw new Error(`document ${name} must be a file name, not a path`);
   return readFile(join(folder, name), 'utf8');
 }

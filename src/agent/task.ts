@@ -1,7 +1,7 @@
 import Anthropic from '@anthropic-ai/sdk';
-import type { ClaimedTask } from '../lease/claim.ts';
 import type { Session } from '../journal/session.ts';
 import { elapse } from '../journal/steps.ts';
+import type { ClaimedTask } from '../lease/claim.ts';
 
 /** What an agent's `run` gets: its question, and ways to the outside that survive a crash. */
 export interface Task<Input = unknown> {
@@ -41,7 +41,13 @@ export interface ProviderAccess {
 const NO_SDK_TIMEOUT_MS = 2_147_483_647;
 
 /** Builds the task object of one run on one session. */
-export function createTask<Input>(session: Session, claimed: ClaimedTask, input: Input, access: ProviderAccess, scope = ''): Task<Input> {
+export function createTask<Input>(
+  session: Session,
+  claimed: ClaimedTask,
+  input: Input,
+  access: ProviderAccess,
+  scope = '',
+): Task<Input> {
   const { steps } = session;
   const journaledFetch: typeof fetch = (request, init) => session.fetch(scope, request, init);
   let anthropic: Anthropic | undefined;

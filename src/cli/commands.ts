@@ -11,6 +11,8 @@ interface CommandModule {
 const COMMANDS: Record<string, () => Promise<CommandModule>> = {
   init: () => import('./init.ts'),
   db: () => import('./db.ts'),
+  run: () => import('./run.ts'),
+  worker: () => import('./worker.ts'),
   'simulate-provider': () => import('./simulate-provider.ts'),
 };
 

@@ -2,7 +2,8 @@ import { SingleBar } from 'cli-progress';
 import type { NightAccount } from '../worker/supervisor.ts';
 
 const LINE_EVERY_MS = 10_000;
-const BAR = '{bar} {value}/{total} tasks | {calls} calls ({replayed} replayed) | US$ {usd} | {failed} failed | {left} left';
+const BAR =
+  '{bar} {value}/{total} tasks | {calls} calls ({replayed} replayed) | US$ {usd} | {failed} failed | {left} left';
 
 /** Shows how a night goes: a bar on a terminal, a plain line now and then elsewhere. Writes to stderr; stdout belongs to results. */
 export class NightProgress {
@@ -12,7 +13,8 @@ export class NightProgress {
   #lastLineAt = 0;
 
   constructor() {
-    if (process.stderr.isTTY) this.#bar = new SingleBar({ format: BAR, stream: process.stderr, hideCursor: true, clearOnComplete: true });
+    if (process.stderr.isTTY)
+      this.#bar = new SingleBar({ format: BAR, stream: process.stderr, hideCursor: true, clearOnComplete: true });
   }
 
   show(account: NightAccount): void {
@@ -31,7 +33,9 @@ export class NightProgress {
     } else if (Date.now() - this.#lastLineAt >= LINE_EVERY_MS) {
       this.#lastLineAt = Date.now();
       const { calls, replayed, usd, failed, left } = figures;
-      this.note(`${done}/${account.total} tasks, ${calls} calls (${replayed} replayed), US$ ${usd}, ${failed} failed, ${left} left`);
+      this.note(
+        `${done}/${account.total} tasks, ${calls} calls (${replayed} replayed), US$ ${usd}, ${failed} failed, ${left} left`,
+      );
     }
   }
 

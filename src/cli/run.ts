@@ -6,6 +6,7 @@ import { type Batch, findBatch } from '../batch/find-batch.ts';
 import { MadrugadaError } from '../errors.ts';
 import { openPool } from '../postgres/connect.ts';
 import { startEmbedded } from '../postgres/embedded.ts';
+import { startSimulatedProvider } from '../rehearsal/simulated-provider.ts';
 import { checkConnections } from '../worker/connection-budget.ts';
 import { workerSettings } from '../worker/settings.ts';
 import { type NightAccount, Supervisor } from '../worker/supervisor.ts';
@@ -13,7 +14,6 @@ import { positiveInteger } from './flags.ts';
 import { NightProgress } from './night-progress.ts';
 import { type CommonFlags, printProgress, printResult } from './output.ts';
 import { readyDatabase } from './ready-database.ts';
-import { startSimulatedProvider } from './simulated-provider.ts';
 
 interface RunFlags extends CommonFlags {
   workers: number;
@@ -55,10 +55,15 @@ async function run(name: string, flags: RunFlags): Promise<void> {
   const pool = openPool({ url, as: 'operator', applicationName: 'madrugada/run', max: 2 });
   try {
     const batch = await findBatch(pool, name);
-    if (batch.state !== 'open') throw new MadrugadaError(`batch ${batch.key} is ${batch.state}${batch.stopReason ? `: ${batch.stopReason}` : ''}`);
+    if (batch.state !== 'open')
+      throw new MadrugadaError(
+        `batch ${batch.key} is ${batch.state}${batch.stopReason ? `: ${batch.stopReason}` : ''}`,
+      );
     await loadAgent(batch.agent);
     await checkConnections(pool, flags.workers);
-    const provider = flags.simulate ? await startSimulatedProvider(flags.bill ?? `${batch.id}_${batch.version}`) : undefined;
+    const provider = flags.simulate
+      ? await startSimulatedProvider(flags.bill ?? `${batch.id}_${batch.version}`)
+      : undefined;
     if (provider) printProgress(`simulated provider on ${provider.url}, bill ${provider.bill}`);
     const environment = { ...process.env, DATABASE_URL: url, ...provider?.environment };
     workerSettings(environment); // a missing key is said before anything starts
@@ -88,7 +93,15 @@ async function superviseNight(
     workers: flags.workers,
     workerCommand: (index) => ({
       script,
-      arguments: ['worker', '--slot', `${flags.slot}/${index}`, '--concurrency', String(flags.concurrency), '--batch', batch.key],
+      arguments: [
+        'worker',
+        '--slot',
+        `${flags.slot}/${index}`,
+        '--concurrency',
+        String(flags.concurrency),
+        '--batch',
+        batch.key,
+      ],
     }),
     environment: { MADRUGADA_LOG: 'warn', ...environment },
     onProgress: (account) => progress.show(account),
@@ -106,20 +119,48 @@ async function superviseNight(
   }
 }
 
-function conclude(batch: Batch, flags: RunFlags, account: NightAccount, interrupted: boolean, bill: string | undefined): void {
+function conclude(
+  batch: Batch,
+  flags: RunFlags,
+  account: NightAccount,
+  interrupted: boolean,
+  bill: string | undefined,
+): void {
   const { completed, failed, waiting, pending, total, calls, replayed, restarts } = account;
   const usd = account.usd.toFixed();
   const lines = [
     `batch ${batch.key}: ${completed} of ${total} tasks completed, ${failed} failed, ${calls} calls in this run for US$ ${usd}, ${replayed} replayed`,
     ...(interrupted ? [`interrupted; its work was given back. madrugada run ${batch.key} goes on`] : []),
-    ...(failed > 0 ? [`madrugada status ${batch.key} lists what failed; last failure: ${account.lastFailure ?? 'in an earlier run'}`] : []),
+    ...(failed > 0
+      ? [`madrugada status ${batch.key} lists what failed; last failure: ${account.lastFailure ?? 'in an earlier run'}`]
+      : []),
     ...(waiting > 0 ? [`${waiting} tasks wait for a bill or a person: madrugada status ${batch.key}`] : []),
-    ...(account.state !== 'open' ? [`the batch is ${account.state}: ${account.stopReason ?? ''}; madrugada batch resume ${batch.key} --by WHO --reason TEXT`] : []),
-    ...(bill ? [`the provider's bill: madrugada bill import ${batch.key} ${bill}, then madrugada audit ${batch.key}`] : []),
+    ...(account.state !== 'open'
+      ? [
+          `the batch is ${account.state}: ${account.stopReason ?? ''}; madrugada batch resume ${batch.key} --by WHO --reason TEXT`,
+        ]
+      : []),
+    ...(bill
+      ? [`the provider's bill: madrugada bill import ${batch.key} ${bill}, then madrugada audit ${batch.key}`]
+      : []),
   ];
   printResult(
     flags,
-    { batch: batch.key, total, completed, failed, waiting, pending, calls, usd, replayed, restarts, interrupted, state: account.state, bill: bill ?? null },
+    {
+      batch: batch.key,
+      total,
+      completed,
+      failed,
+      waiting,
+      pending,
+      calls,
+      usd,
+      replayed,
+      restarts,
+      interrupted,
+      state: account.state,
+      bill: bill ?? null,
+    },
     lines.join('\n'),
   );
   if (interrupted) process.exitCode = INTERRUPTED;

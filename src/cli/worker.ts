@@ -27,8 +27,17 @@ export function register(program: Command): void {
 }
 
 async function worker(flags: { slot: string; concurrency: number; batch?: string }): Promise<void> {
-  const slots = flags.concurrency === 1 ? [flags.slot] : Array.from({ length: flags.concurrency }, (_, n) => `${flags.slot}.${n + 1}`);
+  const slots =
+    flags.concurrency === 1
+      ? [flags.slot]
+      : Array.from({ length: flags.concurrency }, (_, n) => `${flags.slot}.${n + 1}`);
   const log = pino({ level: process.env.MADRUGADA_LOG ?? 'info' }, destination(2));
-  const interrupted = await runWorker({ ...workerSettings(process.env), url: await databaseUrl(), slots, batchKey: flags.batch, log });
+  const interrupted = await runWorker({
+    ...workerSettings(process.env),
+    url: await databaseUrl(),
+    slots,
+    batchKey: flags.batch,
+    log,
+  });
   if (interrupted) process.exitCode = INTERRUPTED;
 }

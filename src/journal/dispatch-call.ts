@@ -25,7 +25,12 @@ const LONGEST_BACKOFF_MS = 30_000;
  * Sends a call until it is answered, finally refused, or may not be sent: every dispatch is one intent before and one outcome after. All
  * retrying is done here. Never throws for what a provider does.
  */
-export async function dispatchCall(env: JournalEnvironment, lease: Lease, call: OutgoingCall, afterNo: number): Promise<CallResult> {
+export async function dispatchCall(
+  env: JournalEnvironment,
+  lease: Lease,
+  call: OutgoingCall,
+  afterNo: number,
+): Promise<CallResult> {
   if (call.recorded?.doubt) {
     const { dispatch, waitUntil } = call.recorded.doubt;
     return { kind: 'ended', verdict: parkedForDoubt(call.seq, dispatch, waitUntil) };
@@ -34,14 +39,18 @@ export async function dispatchCall(env: JournalEnvironment, lease: Lease, call: 
     call.lastDispatch += 1;
     const result = await dispatchOnce(env, lease, call, afterNo, tries >= env.limits.maxDispatches);
     if (result.kind !== 'again') return result;
-    const waitMs = result.ending.refusal?.retryAfterMs ?? Math.random() * Math.min(BACKOFF_MS * 2 ** tries, LONGEST_BACKOFF_MS);
+    const waitMs =
+      result.ending.refusal?.retryAfterMs ?? Math.random() * Math.min(BACKOFF_MS * 2 ** tries, LONGEST_BACKOFF_MS);
     if (result.ending.kind === 'unknown') {
       const doubt = await explainRefusal(env.pool, lease, call.seq);
       if (doubt.kind === 'parked' && doubt.waitingFor === 'settlement') return { kind: 'ended', verdict: doubt };
     }
     if (waitMs > env.limits.maxWaitMs) {
       const until = new Date(Date.now() + waitMs);
-      return { kind: 'ended', verdict: { kind: 'parked', waitingFor: 'refusal', until, message: `call ${call.seq}: ${result.ending.error}` } };
+      return {
+        kind: 'ended',
+        verdict: { kind: 'parked', waitingFor: 'refusal', until, message: `call ${call.seq}: ${result.ending.error}` },
+      };
     }
     await delay(waitMs);
   }
@@ -49,7 +58,13 @@ export async function dispatchCall(env: JournalEnvironment, lease: Lease, call: 
 
 type Once = CallResult | { kind: 'again'; ending: Ending };
 
-async function dispatchOnce(env: JournalEnvironment, lease: Lease, call: OutgoingCall, afterNo: number, isLast: boolean): Promise<Once> {
+async function dispatchOnce(
+  env: JournalEnvironment,
+  lease: Lease,
+  call: OutgoingCall,
+  afterNo: number,
+  isLast: boolean,
+): Promise<Once> {
   const deadline = new Deadline(env.limits.dispatchMs);
   const tag = tagOf(lease.key, call.seq, call.lastDispatch);
   await failpoint('journal.intent.before', lease.key);
@@ -71,7 +86,9 @@ async function dispatchOnce(env: JournalEnvironment, lease: Lease, call: Outgoin
   if (!committed) return { kind: 'ended', verdict: await explainRefusal(env.pool, lease, call.seq) };
   await failpoint('journal.intent.after', lease.key);
 
-  const reception = new Reception((chunk, { stream, status, headers }) => passOn(call, chunk, stream?.error, stream?.isComplete ?? false, status, headers));
+  const reception = new Reception((chunk, { stream, status, headers }) =>
+    passOn(call, chunk, stream?.error, stream?.isComplete ?? false, status, headers),
+  );
   const end = deadline.maySend
     ? await send(env.dispatcher, call.request, tag, deadline, reception)
     : ({ kind: 'not sent', error: 'too late to be sent' } as const);
@@ -81,7 +98,14 @@ async function dispatchOnce(env: JournalEnvironment, lease: Lease, call: Outgoin
 }
 
 /** Passes a stream on as it arrives, all but its end: the code sees that only when the outcome is committed. */
-function passOn(call: LiveCall, chunk: Buffer, error: string | undefined, isComplete: boolean, status: number, headers: Record<string, string>): void {
+function passOn(
+  call: LiveCall,
+  chunk: Buffer,
+  error: string | undefined,
+  isComplete: boolean,
+  status: number,
+  headers: Record<string, string>,
+): void {
   if (!call.issue.isOpen || isComplete) return;
   if (!call.issue.isStreaming) {
     if (error !== undefined) return; // refused before anything was generated: tried again unseen
@@ -101,12 +125,24 @@ async function record(
   const isPermanent = ending.refusal?.kind === 'permanent';
   const shown = ending.kind !== 'charged' && (isPermanent || isLast || call.issue.isStreaming);
   const fields = outcomeFields(ending, reception, call.request, call.identity.model, env.prices);
-  const completed = await env.writer.writeOutcome({ lease, seq: call.seq, dispatch: call.lastDispatch, shown, ...fields });
+  const completed = await env.writer.writeOutcome({
+    lease,
+    seq: call.seq,
+    dispatch: call.lastDispatch,
+    shown,
+    ...fields,
+  });
   await failpoint('journal.outcome.after', lease.key);
   if (ending.kind === 'charged') env.onCharge(fields.costUsd);
   if (ending.refusal?.kind === 'credentials') {
-    await env.pool.query('SELECT madrugada.stop_batch($1, $2)', [lease.batchKey, `the provider refuses our credentials: ${ending.error}`]);
-    return { kind: 'ended', verdict: { kind: 'stopped', message: `batch ${lease.batchKey} was stopped: ${ending.error}` } };
+    await env.pool.query('SELECT madrugada.stop_batch($1, $2)', [
+      lease.batchKey,
+      `the provider refuses our credentials: ${ending.error}`,
+    ]);
+    return {
+      kind: 'ended',
+      verdict: { kind: 'stopped', message: `batch ${lease.batchKey} was stopped: ${ending.error}` },
+    };
   }
   if (ending.kind !== 'charged' && !shown) return { kind: 'again', ending };
   return {

@@ -12,7 +12,12 @@ export function describeDivergence(
   restMs: number,
 ): Verdict {
   const seq = unused && 'seq' in unused ? unused.seq : undefined;
-  const recorded = unused === undefined ? 'a record' : 'seq' in unused ? `recorded call ${unused.seq}${within(unused.scope)}` : `recorded ${unused.kind} "${unused.name}"${within(unused.scope)}`;
+  const recorded =
+    unused === undefined
+      ? 'a record'
+      : 'seq' in unused
+        ? `recorded call ${unused.seq}${within(unused.scope)}`
+        : `recorded ${unused.kind} "${unused.name}"${within(unused.scope)}`;
   const instead = waiting
     ? `the code asked for another call instead: ${waiting.request.method} ${waiting.request.url.pathname}${within(waiting.scope)}`
     : 'the code did not ask for it again';

@@ -31,16 +31,35 @@ export async function explainRefusal(pool: Pool, lease: Lease, seq: number): Pro
   if (standing === undefined) return { kind: 'lost', message: `task ${lease.key} is no longer in the database` };
   if (standing.stopped) return { kind: 'stopped', message: 'everything is stopped' };
   if (standing.batch_state !== 'open')
-    return { kind: 'stopped', message: `batch ${lease.batchKey} is ${standing.batch_state}: ${standing.stop_reason ?? ''}` };
-  if (!standing.holds) return { kind: 'lost', message: `the lease on task ${lease.key} is no longer held by slot ${lease.slot}` };
-  if (standing.in_doubt === null) return { kind: 'parked', waitingFor: 'doubt', until: new Date(), message: `call ${seq} was in doubt a moment ago` };
-  return parkedForDoubt(seq, standing.in_doubt, standing.policy === 'hold' ? undefined : (standing.wait_until ?? undefined));
+    return {
+      kind: 'stopped',
+      message: `batch ${lease.batchKey} is ${standing.batch_state}: ${standing.stop_reason ?? ''}`,
+    };
+  if (!standing.holds)
+    return { kind: 'lost', message: `the lease on task ${lease.key} is no longer held by slot ${lease.slot}` };
+  if (standing.in_doubt === null)
+    return { kind: 'parked', waitingFor: 'doubt', until: new Date(), message: `call ${seq} was in doubt a moment ago` };
+  return parkedForDoubt(
+    seq,
+    standing.in_doubt,
+    standing.policy === 'hold' ? undefined : (standing.wait_until ?? undefined),
+  );
 }
 
 /** The verdict for a call whose dispatch is in doubt: until a moment, or (undefined) until a bill or a person settles it. */
 export function parkedForDoubt(seq: number, dispatch: number, until: Date | undefined): Verdict {
   const which = `dispatch ${dispatch} of call ${seq} is in doubt`;
   return until
-    ? { kind: 'parked', waitingFor: 'doubt', until, message: `${which}: its sender may still be at work until ${until.toISOString()}` }
-    : { kind: 'parked', waitingFor: 'settlement', until, message: `${which}, and the batch's policy is to hold until a bill or a person settles it` };
+    ? {
+        kind: 'parked',
+        waitingFor: 'doubt',
+        until,
+        message: `${which}: its sender may still be at work until ${until.toISOString()}`,
+      }
+    : {
+        kind: 'parked',
+        waitingFor: 'settlement',
+        until,
+        message: `${which}, and the batch's policy is to hold until a bill or a person settles it`,
+      };
 }

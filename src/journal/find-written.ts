@@ -6,12 +6,25 @@ import { type Group, intentKey, outcomeKey, stepKey, type Written } from './writ
  * INSERT has waited for the old backend where that was still committing; a SELECT alone would have seen nothing (rule R8).
  */
 export async function findWritten(client: ClientBase, group: Group, written: Written): Promise<Written> {
-  const found: Written = { steps: new Map(written.steps), outcomes: new Map(written.outcomes), intents: new Set(written.intents) };
+  const found: Written = {
+    steps: new Map(written.steps),
+    outcomes: new Map(written.outcomes),
+    intents: new Set(written.intents),
+  };
   for (const row of group.intents.filter((row) => !found.intents.has(intentKey(row)))) {
     const { rowCount } = await client.query(
       `SELECT FROM madrugada.call_intent
         WHERE batch_key = $1 AND task_id = $2 AND seq = $3 AND dispatch = $4 AND worker_id = $5 AND lease_token = $6 AND tag = $7 AND request_sha256 = $8`,
-      [row.lease.batchKey, row.lease.taskId, row.seq, row.dispatch, row.lease.workerId, row.lease.token, row.tag, row.requestSha256],
+      [
+        row.lease.batchKey,
+        row.lease.taskId,
+        row.seq,
+        row.dispatch,
+        row.lease.workerId,
+        row.lease.token,
+        row.tag,
+        row.requestSha256,
+      ],
     );
     if (rowCount === 1) found.intents.add(intentKey(row));
   }
@@ -27,7 +40,16 @@ export async function findWritten(client: ClientBase, group: Group, written: Wri
     const { rows } = await client.query<{ completed_no: number }>(
       `SELECT completed_no FROM madrugada.step_record
         WHERE batch_key = $1 AND task_id = $2 AND scope = $3 AND kind = $4 AND name = $5 AND occurrence = $6 AND attempt = $7 AND worker_id = $8`,
-      [row.lease.batchKey, row.lease.taskId, row.scope, row.kind, row.name, row.occurrence, row.lease.token, row.lease.workerId],
+      [
+        row.lease.batchKey,
+        row.lease.taskId,
+        row.scope,
+        row.kind,
+        row.name,
+        row.occurrence,
+        row.lease.token,
+        row.lease.workerId,
+      ],
     );
     if (rows[0]) found.steps.set(stepKey(row), rows[0].completed_no);
   }

@@ -96,8 +96,16 @@ export class Issue {
 
 /** The response that the code gets for a recorded, or just completed, result. */
 export function responseOf(result: RecordedResponse, body: Uint8Array, failed: boolean): Response {
-  if (!failed) return new Response(noBody(result.status) ? null : Buffer.from(body), { status: result.status, headers: result.headers });
-  if (isFinalForSdks(result.status)) return new Response(Buffer.from(body), { status: result.status, headers: { ...result.headers, 'x-should-retry': 'false' } });
+  if (!failed)
+    return new Response(noBody(result.status) ? null : Buffer.from(body), {
+      status: result.status,
+      headers: result.headers,
+    });
+  if (isFinalForSdks(result.status))
+    return new Response(Buffer.from(body), {
+      status: result.status,
+      headers: { ...result.headers, 'x-should-retry': 'false' },
+    });
   return refusal('madrugada_refused', result.error ?? `HTTP ${result.status}`);
 }
 

@@ -14,8 +14,18 @@ export interface Completed {
 
 type Entry =
   | { table: 'step'; row: StepRow; done: (completed: Completed | undefined) => void; failed: (error: unknown) => void }
-  | { table: 'outcome'; row: OutcomeRow; done: (completed: Completed | undefined) => void; failed: (error: unknown) => void }
-  | { table: 'intent'; row: IntentRow; done: (completed: Completed | undefined) => void; failed: (error: unknown) => void };
+  | {
+      table: 'outcome';
+      row: OutcomeRow;
+      done: (completed: Completed | undefined) => void;
+      failed: (error: unknown) => void;
+    }
+  | {
+      table: 'intent';
+      row: IntentRow;
+      done: (completed: Completed | undefined) => void;
+      failed: (error: unknown) => void;
+    };
 
 const MAX_GROUP_ROWS = 256;
 const MAX_GROUP_BYTES = 8_000_000;
@@ -45,7 +55,8 @@ export class JournalWriter {
   /** Commits an outcome, whatever became of the lease meanwhile (invariant 2). */
   async writeOutcome(row: OutcomeRow): Promise<Completed> {
     const completed = await this.#enqueue((done, failed) => ({ table: 'outcome', row, done, failed }));
-    if (completed === undefined) throw new Error(`the outcome of call ${row.seq} of task ${row.lease.key} was not written`);
+    if (completed === undefined)
+      throw new Error(`the outcome of call ${row.seq} of task ${row.lease.key} was not written`);
     return completed;
   }
 

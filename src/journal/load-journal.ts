@@ -141,7 +141,13 @@ export async function readBody(pool: Pool, lease: Lease, response: RecordedRespo
 
 /** The answer of a call, whichever dispatch brought it. */
 export async function readAnswer(pool: Pool, lease: Lease, seq: number): Promise<RecordedResponse> {
-  const { rows } = await pool.query<{ dispatch: number; kind: OutcomeKind; status: number; response_headers: Record<string, string>; response: Buffer }>(
+  const { rows } = await pool.query<{
+    dispatch: number;
+    kind: OutcomeKind;
+    status: number;
+    response_headers: Record<string, string>;
+    response: Buffer;
+  }>(
     'SELECT dispatch, kind, status, response_headers, response FROM madrugada.call_outcome WHERE batch_key = $1 AND task_id = $2 AND seq = $3 AND answers',
     [lease.batchKey, lease.taskId, seq],
   );

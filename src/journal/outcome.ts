@@ -1,6 +1,6 @@
-import { type Refusal, classifyResponse, classifyStreamError } from '../provider/refusal.ts';
 import { EventStreamReader } from '../provider/event-stream.ts';
 import type { PriceBook } from '../provider/prices.ts';
+import { classifyResponse, classifyStreamError, type Refusal } from '../provider/refusal.ts';
 import { type AnswerFacts, factsOfJson } from '../provider/usage.ts';
 import type { JournaledRequest } from './request.ts';
 import type { OutcomeKind, OutcomeRow } from './rows.ts';
@@ -22,7 +22,8 @@ export class Reception implements ResponseSink {
   onHead(status: number, headers: Record<string, string>): void {
     this.status = status;
     this.headers = headers;
-    if (status === 200 && headers['content-type']?.startsWith('text/event-stream')) this.#stream = new EventStreamReader();
+    if (status === 200 && headers['content-type']?.startsWith('text/event-stream'))
+      this.#stream = new EventStreamReader();
   }
 
   onChunk(chunk: Buffer): void {
@@ -102,7 +103,12 @@ export function outcomeFields(
 }
 
 /** Free requests cost nothing; a paid one without a known price has no cost, rather than none to pay. */
-function costOf(facts: AnswerFacts, request: JournaledRequest, model: string | undefined, prices: PriceBook): string | undefined {
+function costOf(
+  facts: AnswerFacts,
+  request: JournaledRequest,
+  model: string | undefined,
+  prices: PriceBook,
+): string | undefined {
   if (request.method === 'GET' || request.url.pathname.endsWith('/count_tokens')) return '0';
   const priced = facts.model ?? model;
   return facts.usage && priced ? prices.costOf(priced, facts.usage, new Date())?.toFixed() : undefined;

@@ -11,7 +11,9 @@ export class Replay {
   #issued = 0;
 
   constructor(journal: RecordedJournal) {
-    this.#calls = new Map(journal.calls.map((call) => [callKey(call.scope, call.requestSha256, call.occurrence), call]));
+    this.#calls = new Map(
+      journal.calls.map((call) => [callKey(call.scope, call.requestSha256, call.occurrence), call]),
+    );
     this.#steps = new Map(journal.steps.map((step) => [stepKey(step), step]));
     this.#byIssue = [...journal.calls].sort((a, b) => a.afterNo - b.afterNo);
     this.#total = journal.calls.length + journal.steps.length;

@@ -20,16 +20,40 @@ export interface RequestIdentity {
 }
 
 /** Reads what was given to a `fetch`. Only a streamed or multipart body needs waiting for. */
-export async function readRequest(input: string | URL | Request, init: RequestInit | undefined): Promise<JournaledRequest> {
-  if (!(input instanceof Request) && (init?.body === undefined || init.body === null || typeof init.body === 'string')) {
+export async function readRequest(
+  input: string | URL | Request,
+  init: RequestInit | undefined,
+): Promise<JournaledRequest> {
+  if (
+    !(input instanceof Request) &&
+    (init?.body === undefined || init.body === null || typeof init.body === 'string')
+  ) {
     const headers = new Headers(init?.headers);
-    return describe(init?.method ?? 'GET', new URL(input), headers, Buffer.from(init?.body ?? ''), init?.signal ?? undefined);
+    return describe(
+      init?.method ?? 'GET',
+      new URL(input),
+      headers,
+      Buffer.from(init?.body ?? ''),
+      init?.signal ?? undefined,
+    );
   }
   const request = new Request(input, init);
-  return describe(request.method, new URL(request.url), request.headers, new Uint8Array(await request.arrayBuffer()), request.signal);
+  return describe(
+    request.method,
+    new URL(request.url),
+    request.headers,
+    new Uint8Array(await request.arrayBuffer()),
+    request.signal,
+  );
 }
 
-function describe(method: string, url: URL, headers: Headers, body: Uint8Array, signal: AbortSignal | undefined): JournaledRequest {
+function describe(
+  method: string,
+  url: URL,
+  headers: Headers,
+  body: Uint8Array,
+  signal: AbortSignal | undefined,
+): JournaledRequest {
   const isRetry = Number(headers.get('x-stainless-retry-count') ?? 0) > 0;
   return { method: method.toUpperCase(), url, headers, body, signal, isRetry };
 }
@@ -42,7 +66,9 @@ export function identify(request: JournaledRequest): RequestIdentity {
   const body = decompress(request.body, request.headers.get('content-encoding'));
   const json = canonicalOrUndefined(body);
   const sha256 = createHash('sha256')
-    .update(`${request.method}\n${request.url.pathname}${request.url.search}\n${request.headers.get('anthropic-beta') ?? ''}\n`)
+    .update(
+      `${request.method}\n${request.url.pathname}${request.url.search}\n${request.headers.get('anthropic-beta') ?? ''}\n`,
+    )
     .update(json ?? body)
     .digest();
   return { sha256, model: json === undefined ? undefined : modelOf(json) };

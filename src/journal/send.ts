@@ -16,9 +16,17 @@ export interface ResponseSink {
 const BODY_IDLE_MS = 60_000;
 
 /** Of the response's headers, those a replay or a refusal needs; the rest may hold secrets such as cookies. */
-const KEPT_HEADERS = /^(content-type|request-id|x-request-id|retry-after(-ms)?|x-should-retry|anthropic-ratelimit-.*|x-ratelimit-.*)$/;
+const KEPT_HEADERS =
+  /^(content-type|request-id|x-request-id|retry-after(-ms)?|x-should-retry|anthropic-ratelimit-.*|x-ratelimit-.*)$/;
 /** Set by the client for the connection at hand, and `accept-encoding`: bodies are journaled as they are, uncompressed. */
-const HOP_HEADERS = new Set(['connection', 'content-length', 'host', 'transfer-encoding', 'keep-alive', 'accept-encoding']);
+const HOP_HEADERS = new Set([
+  'connection',
+  'content-length',
+  'host',
+  'transfer-encoding',
+  'keep-alive',
+  'accept-encoding',
+]);
 
 /**
  * Sends one request. The deadline is enforced here, from headers to the last byte, and looked at once more when the connection is ready,
@@ -34,10 +42,13 @@ export function send(
   return new Promise((resolve) => {
     let writing = false;
     let abort: ((reason: Error) => void) | undefined;
-    const timer = setTimeout(() => {
-      if (abort) abort(new Error(`no whole response within ${deadline.totalMs / 1000} s`));
-      else end({ kind: 'not sent', error: 'no connection before the deadline' });
-    }, Math.max(0, deadline.remainingMs));
+    const timer = setTimeout(
+      () => {
+        if (abort) abort(new Error(`no whole response within ${deadline.totalMs / 1000} s`));
+        else end({ kind: 'not sent', error: 'no connection before the deadline' });
+      },
+      Math.max(0, deadline.remainingMs),
+    );
     const end = (how: SendEnd) => {
       clearTimeout(timer);
       resolve(how);
@@ -90,6 +101,8 @@ function headersToSend(request: JournaledRequest, tag: string): Record<string, s
 
 function keptHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(headers).flatMap(([name, value]) => (typeof value === 'string' && KEPT_HEADERS.test(name) ? [[name, value]] : [])),
+    Object.entries(headers).flatMap(([name, value]) =>
+      typeof value === 'string' && KEPT_HEADERS.test(name) ? [[name, value]] : [],
+    ),
   );
 }

@@ -1,4 +1,5 @@
 import { wakeTask } from '../lease/finish.ts';
+import { classifyResponse } from '../provider/refusal.ts';
 import { dispatchCall } from './dispatch-call.ts';
 import { describeDivergence } from './divergence.ts';
 import type { JournalEnvironment } from './environment.ts';
@@ -10,9 +11,8 @@ import { ReleaseQueue } from './release-queue.ts';
 import { Replay } from './replay.ts';
 import { identify, readRequest } from './request.ts';
 import { Rest } from './rest.ts';
-import type { Verdict } from './verdict.ts';
 import { Steps } from './steps.ts';
-import { classifyResponse } from '../provider/refusal.ts';
+import type { Verdict } from './verdict.ts';
 
 /**
  * The journal of one run of an agent on one task: recorded calls are answered from it, new ones wait until every recorded one has been used
@@ -60,7 +60,8 @@ export class Session {
     this.steps = new Steps(env.writer, lease, this.#replay, this.#queue, {
       isOver: () => this.#isOver,
       onIssue: () => this.#progress(),
-      onLost: () => this.end({ kind: 'lost', message: `the lease on task ${lease.key} is no longer held by slot ${lease.slot}` }),
+      onLost: () =>
+        this.end({ kind: 'lost', message: `the lease on task ${lease.key} is no longer held by slot ${lease.slot}` }),
       track: (work) => this.#track(work),
     });
   }
@@ -68,7 +69,11 @@ export class Session {
   /** The journaled fetch of one scope. Never throws for a provider's fault; rejects only when the caller's own signal aborts. */
   async fetch(scope: string, input: string | URL | Request, init?: RequestInit): Promise<Response> {
     const request = await readRequest(input, init);
-    if (this.#isOver) return refusal('madrugada_late_call', `task ${this.lease.key}: this call was issued after its run had ended, and was not sent`);
+    if (this.#isOver)
+      return refusal(
+        'madrugada_late_call',
+        `task ${this.lease.key}: this call was issued after its run had ended, and was not sent`,
+      );
     request.signal?.throwIfAborted();
     const identity = identify(request);
     const key = JSON.stringify([scope, identity.sha256.toString('hex')]);
@@ -106,7 +111,12 @@ export class Session {
     return this.#inFlight.size > 0;
   }
 
-  #newCall(scope: string, identity: LiveCall['identity'], request: LiveCall['request'], latest: LiveCall | undefined): LiveCall {
+  #newCall(
+    scope: string,
+    identity: LiveCall['identity'],
+    request: LiveCall['request'],
+    latest: LiveCall | undefined,
+  ): LiveCall {
     const occurrence = (latest?.occurrence ?? 0) + 1;
     const recorded = this.#replay.takeCall(scope, identity.sha256.toString('hex'), occurrence);
     return {
@@ -134,7 +144,9 @@ export class Session {
       call.consumed += 1;
       if (result.kind === 'answer' || this.#replay.hasLater(result.completedNo)) {
         const issue = call.issue;
-        return this.#queue.request(result.completedNo, () => this.#track(this.#replayResult(call, issue, result.response, result.kind === 'failure')));
+        return this.#queue.request(result.completedNo, () =>
+          this.#track(this.#replayResult(call, issue, result.response, result.kind === 'failure')),
+        );
       }
       this.#queue.skip(result.completedNo); // the last thing recorded is a refusal: tried afresh
     }
@@ -190,7 +202,8 @@ export class Session {
     if (result.kind === 'ended') return this.end(result.verdict);
     if (this.#env.alwaysReplay) return this.end({ kind: 'replay' });
     const failed = result.kind === 'failure';
-    const response = failed || result.completed.answers ? result.response : await readAnswer(this.#env.pool, this.lease, call.seq);
+    const response =
+      failed || result.completed.answers ? result.response : await readAnswer(this.#env.pool, this.lease, call.seq);
     if (!failed) call.answer = response;
     this.#queue.add(result.completed.completedNo, () => this.#finish(call, response, failed));
   }
@@ -212,7 +225,9 @@ export class Session {
   }
 
   #track(work: Promise<unknown>): void {
-    const tracked = work.catch((error: unknown) => this.end({ kind: 'broken', error })).finally(() => this.#inFlight.delete(tracked));
+    const tracked = work
+      .catch((error: unknown) => this.end({ kind: 'broken', error }))
+      .finally(() => this.#inFlight.delete(tracked));
     this.#inFlight.add(tracked);
   }
 

@@ -43,7 +43,8 @@ export class Steps {
 
   /** Runs `fn` once in the life of the task; its result must survive JSON. A step that throws is not recorded, and runs again next time. */
   run<T>(scope: string, kind: Exclude<Kind, 'now' | 'random'>, name: string, fn: () => T | Promise<T>): Promise<T> {
-    if (this.#host.isOver()) return Promise.reject(new Error(`task ${this.#lease.key}: step "${name}" was started after its run had ended`));
+    if (this.#host.isOver())
+      return Promise.reject(new Error(`task ${this.#lease.key}: step "${name}" was started after its run had ended`));
     const identity = { scope, kind, name, occurrence: this.#nextOccurrence(scope, kind, name) };
     const recorded = this.#replay.takeStep(identity);
     const result = new Promise<T>((resolve, reject) => {

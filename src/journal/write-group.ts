@@ -51,14 +51,21 @@ export async function writeGroup(client: ClientBase, { steps, outcomes, intents 
       ON CONFLICT DO NOTHING RETURNING task_id, seq, dispatch)`);
 
   const selects = [
-    steps.length > 0 && `SELECT 's', task_id, scope, kind::text, name, occurrence, completed_no, NULL::boolean FROM steps`,
-    outcomes.length > 0 && `SELECT 'o', task_id, seq::text, kind::text, NULL, dispatch, completed_no, answers FROM outcomes`,
+    steps.length > 0 &&
+      `SELECT 's', task_id, scope, kind::text, name, occurrence, completed_no, NULL::boolean FROM steps`,
+    outcomes.length > 0 &&
+      `SELECT 'o', task_id, seq::text, kind::text, NULL, dispatch, completed_no, answers FROM outcomes`,
     intents.length > 0 && `SELECT 'i', task_id, seq::text, NULL, NULL, dispatch, NULL, NULL FROM intents`,
   ].filter((part) => part !== false);
   const text = `WITH ${parts.join(', ')} ${selects.join(' UNION ALL ')}`;
   const isCommon = steps.length + outcomes.length + intents.length <= PREPARED_ROWS;
   const name = `group ${steps.length} ${outcomes.length} ${intents.length}`;
-  const { rows } = await client.query<WrittenRow>({ text, values: parameters, rowMode: 'array', ...(isCommon && { name }) });
+  const { rows } = await client.query<WrittenRow>({
+    text,
+    values: parameters,
+    rowMode: 'array',
+    ...(isCommon && { name }),
+  });
   return collect(rows);
 }
 
@@ -88,21 +95,61 @@ export function intentKey(row: IntentRow): string {
 
 function stepValues({ lease, ...row }: StepRow): unknown[] {
   return [
-    lease.batchKey, lease.taskId, row.scope, row.kind, row.name, row.occurrence, lease.token, lease.workerId, lease.token, Buffer.from(row.value),
+    lease.batchKey,
+    lease.taskId,
+    row.scope,
+    row.kind,
+    row.name,
+    row.occurrence,
+    lease.token,
+    lease.workerId,
+    lease.token,
+    Buffer.from(row.value),
   ];
 }
 
 function outcomeValues({ lease, ...row }: OutcomeRow): unknown[] {
   return [
-    lease.batchKey, lease.taskId, row.seq, row.dispatch, row.kind, row.status, row.error, row.shown, row.providerRequestId, row.messageId,
-    JSON.stringify(row.responseHeaders), row.response, row.inputTokens, row.outputTokens, row.cacheReadTokens, row.cacheWrite5mTokens,
-    row.cacheWrite1hTokens, row.costUsd,
+    lease.batchKey,
+    lease.taskId,
+    row.seq,
+    row.dispatch,
+    row.kind,
+    row.status,
+    row.error,
+    row.shown,
+    row.providerRequestId,
+    row.messageId,
+    JSON.stringify(row.responseHeaders),
+    row.response,
+    row.inputTokens,
+    row.outputTokens,
+    row.cacheReadTokens,
+    row.cacheWrite5mTokens,
+    row.cacheWrite1hTokens,
+    row.costUsd,
   ];
 }
 
 function intentValues({ lease, ...row }: IntentRow): unknown[] {
   return [
-    lease.batchKey, lease.taskId, row.seq, row.dispatch, row.scope, row.requestSha256, row.occurrence, lease.token, lease.workerId, lease.slot,
-    lease.token, row.afterNo, row.method, row.path, row.model, row.request, row.tag, row.deadlineMs / 1000,
+    lease.batchKey,
+    lease.taskId,
+    row.seq,
+    row.dispatch,
+    row.scope,
+    row.requestSha256,
+    row.occurrence,
+    lease.token,
+    lease.workerId,
+    lease.slot,
+    lease.token,
+    row.afterNo,
+    row.method,
+    row.path,
+    row.model,
+    row.request,
+    row.tag,
+    row.deadlineMs / 1000,
   ];
 }

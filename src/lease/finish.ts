@@ -19,7 +19,12 @@ export interface Failure {
  * Writes answer and completed in one statement, only while the lease is the holder's (N7). False: it is not any more. Repeated until the
  * database answers; a first commit that was not seen counts.
  */
-export async function completeTask(pool: Pool, holder: Holder, answer: unknown, replayedCalls: number): Promise<boolean> {
+export async function completeTask(
+  pool: Pool,
+  holder: Holder,
+  answer: unknown,
+  replayedCalls: number,
+): Promise<boolean> {
   const { rows } = await patiently(() =>
     pool.query<{ done: boolean }>({
       name: 'complete',
@@ -42,7 +47,12 @@ export interface Ending {
 }
 
 /** Gives a task back, or fails it. Returns its new state, undefined when the lease was no longer the holder's. */
-export async function endAttempt(pool: Pool, holder: Holder, ending: Ending, replayedCalls: number): Promise<'pending' | 'failed' | undefined> {
+export async function endAttempt(
+  pool: Pool,
+  holder: Holder,
+  ending: Ending,
+  replayedCalls: number,
+): Promise<'pending' | 'failed' | undefined> {
   const waitUntil = ending.waitingFor === undefined ? null : (ending.waitUntil ?? 'infinity');
   const { rows } = await patiently(() =>
     pool.query<{ state: 'pending' | 'failed' | null }>(

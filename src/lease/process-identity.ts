@@ -17,8 +17,12 @@ export function thisProcess(): ProcessIdentity {
 }
 
 function thisHost(): { host: string; bootId: string } {
-  const machine = process.env.MADRUGADA_HOST_ID ?? read('/etc/machine-id') ?? read('/var/lib/dbus/machine-id') ?? hostname();
-  return { host: `${machine}/${link('/proc/self/ns/pid') ?? process.platform}`, bootId: read('/proc/sys/kernel/random/boot_id') ?? 'unknown' };
+  const machine =
+    process.env.MADRUGADA_HOST_ID ?? read('/etc/machine-id') ?? read('/var/lib/dbus/machine-id') ?? hostname();
+  return {
+    host: `${machine}/${link('/proc/self/ns/pid') ?? process.platform}`,
+    bootId: read('/proc/sys/kernel/random/boot_id') ?? 'unknown',
+  };
 }
 
 /**
@@ -27,12 +31,15 @@ function thisHost(): { host: string; bootId: string } {
 export function proofOfDeath(of: ProcessIdentity): string | undefined {
   const here = thisHost();
   const [machine] = here.host.split('/');
-  if (of.host.split('/')[0] === machine && of.bootId !== here.bootId && here.bootId !== 'unknown') return 'its machine was restarted';
+  if (of.host.split('/')[0] === machine && of.bootId !== here.bootId && here.bootId !== 'unknown')
+    return 'its machine was restarted';
   if (of.host !== here.host || of.bootId !== here.bootId) return undefined;
   if (!exists(of.pid)) return 'its process is gone';
   const stat = statOf(of.pid);
-  if (stat && of.pidStartedAt !== 0 && stat.startedAt !== of.pidStartedAt) return 'its process is gone, and its number has been reused';
-  if (stat && ['Z', 'X'].includes(stat.state) && !hasLivingThread(of.pid)) return 'its process has ended and waits to be reaped';
+  if (stat && of.pidStartedAt !== 0 && stat.startedAt !== of.pidStartedAt)
+    return 'its process is gone, and its number has been reused';
+  if (stat && ['Z', 'X'].includes(stat.state) && !hasLivingThread(of.pid))
+    return 'its process has ended and waits to be reaped';
   return undefined;
 }
 

@@ -16,6 +16,11 @@ export async function sweepLeases(pool: Pool, expiredAfter: string): Promise<{ r
 }
 
 /** Gives back what a slot holds by a claim whose commit its worker did not see (rule R6). */
-export async function releaseUnknownClaims(pool: Pool, slot: string, workerId: number, knownTasks: number[]): Promise<void> {
+export async function releaseUnknownClaims(
+  pool: Pool,
+  slot: string,
+  workerId: number,
+  knownTasks: number[],
+): Promise<void> {
   await pool.query('SELECT madrugada.release_unknown_claims($1, $2, $3)', [slot, workerId, knownTasks]);
 }

@@ -27,7 +27,10 @@ export async function leaveWorker(client: ClientBase | Pool, workerId: number, h
 
 /** Notes a proven death and releases what the worker held. False: one of its statements is still at work in the database; ask again. */
 export async function endWorker(pool: Pool, workerId: number, how: string): Promise<boolean> {
-  const { rows } = await pool.query<{ ended: boolean }>('SELECT madrugada.end_worker($1, $2) AS ended', [workerId, how]);
+  const { rows } = await pool.query<{ ended: boolean }>('SELECT madrugada.end_worker($1, $2) AS ended', [
+    workerId,
+    how,
+  ]);
   return rows[0]?.ended ?? false;
 }
 

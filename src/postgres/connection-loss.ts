@@ -9,5 +9,8 @@ const GOING_AWAY = /^(08|57P|53300)/;
  */
 export function isConnectionLoss(error: unknown): boolean {
   if (error instanceof DatabaseError) return GOING_AWAY.test(error.code ?? '');
-  return error instanceof Error && !(error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError);
+  return (
+    error instanceof Error &&
+    !(error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError)
+  );
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectFolder } from './project-folder.ts';
+import { packageRoot } from './package-root.ts';
 
 /** One step of the schema. */
 export interface Migration {
@@ -12,7 +12,7 @@ export interface Migration {
 
 /** The folder of the migrations this code was written for. */
 export function migrationsFolder(): string {
-  return join(projectFolder(), 'db', 'migrations');
+  return join(packageRoot(), 'db', 'migrations');
 }
 
 /** All migrations of `folder`, in the order in which they are applied. */

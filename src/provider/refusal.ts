@@ -17,7 +17,8 @@ const TRANSIENT_TYPE = new Set(['rate_limit_error', 'overloaded_error', 'api_err
 export function classifyResponse(status: number, headers: Record<string, string>, body: string): Refusal {
   const message = `HTTP ${status}: ${errorMessage(body)}`;
   const retryAfterMs = retryAfter(headers);
-  if (CREDENTIALS_STATUS.has(status) || CREDENTIALS_TYPE.has(errorType(body) ?? '')) return { kind: 'credentials', message, retryAfterMs };
+  if (CREDENTIALS_STATUS.has(status) || CREDENTIALS_TYPE.has(errorType(body) ?? ''))
+    return { kind: 'credentials', message, retryAfterMs };
   return { kind: TRANSIENT_STATUS.has(status) || status >= 500 ? 'transient' : 'permanent', message, retryAfterMs };
 }
 

@@ -30,7 +30,9 @@ function standstill(word: number): number {
 
 async function beat(client: Client): Promise<void> {
   const isHung = standstill(0) > data.hungMs;
-  const advancing = [...leases].filter(([slotIndex]) => !isHung && standstill(slotIndex + 1) <= data.stuckMs).map(([, lease]) => lease);
+  const advancing = [...leases]
+    .filter(([slotIndex]) => !isHung && standstill(slotIndex + 1) <= data.stuckMs)
+    .map(([, lease]) => lease);
   const { rows } = await client.query<{ lost: number }>('SELECT madrugada.heartbeat($1, $2, $3) AS lost', [
     data.workerId,
     advancing.map((lease) => lease.taskId),
@@ -43,7 +45,11 @@ async function beatForEver(): Promise<never> {
   let client: Client | undefined;
   for (;;) {
     try {
-      client ??= await openClient({ url: data.url, as: 'worker', applicationName: `madrugada/w${data.workerId}/heartbeat` });
+      client ??= await openClient({
+        url: data.url,
+        as: 'worker',
+        applicationName: `madrugada/w${data.workerId}/heartbeat`,
+      });
       await beat(client);
     } catch {
       // The database is away: main thread and slots find that out themselves; the next beat tries a new connection.

@@ -15,7 +15,9 @@ export class Heartbeat {
     const shared = new SharedArrayBuffer(4 * (slotCount + 1));
     this.#progress = new Int32Array(shared);
     const file = import.meta.url.endsWith('.ts') ? './heartbeat-thread.ts' : './heartbeat-thread.js';
-    this.#thread = new Worker(new URL(file, import.meta.url), { workerData: { ...data, progress: shared } satisfies HeartbeatData });
+    this.#thread = new Worker(new URL(file, import.meta.url), {
+      workerData: { ...data, progress: shared } satisfies HeartbeatData,
+    });
     this.#thread.on('message', ({ lostTasks }: LostLeases) => onLost(lostTasks));
     this.#turning = setInterval(() => Atomics.add(this.#progress, 0, 1), TURN_MS);
   }

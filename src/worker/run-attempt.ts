@@ -1,15 +1,15 @@
 import { DatabaseError } from 'pg';
-import type { LoadedAgent } from '../agent/load-agent.ts';
 import { checkSchema } from '../agent/define-agent.ts';
+import type { LoadedAgent } from '../agent/load-agent.ts';
 import { createTask, type ProviderAccess } from '../agent/task.ts';
 import { messageOf } from '../errors.ts';
 import type { JournalEnvironment } from '../journal/environment.ts';
+import type { Lease } from '../journal/lease.ts';
 import { loadJournal } from '../journal/load-journal.ts';
 import { Session } from '../journal/session.ts';
 import type { Verdict } from '../journal/verdict.ts';
 import type { ClaimedTask } from '../lease/claim.ts';
 import { completeTask, type Ending, endAttempt, wakeTask } from '../lease/finish.ts';
-import type { Lease } from '../journal/lease.ts';
 
 /** How an attempt ended, for the worker's account. */
 export interface AttemptResult {
@@ -20,7 +20,10 @@ export interface AttemptResult {
   replayedCalls: number;
 }
 
-type RunEnd = { kind: 'answered'; answer: unknown } | { kind: 'threw'; error: unknown } | { kind: 'verdict'; verdict: Verdict };
+type RunEnd =
+  | { kind: 'answered'; answer: unknown }
+  | { kind: 'threw'; error: unknown }
+  | { kind: 'verdict'; verdict: Verdict };
 
 /** Runs an agent on a claimed task, from its journal or live, to an answer or another end, and writes that end under the lease. */
 export async function runAttempt(
@@ -42,13 +45,24 @@ export async function runAttempt(
     const divergence = end.kind === 'verdict' ? undefined : session.close();
     // what was sent is waited for, awaited by the code or not, unless another may already have the task
     if (end.kind !== 'verdict' || end.verdict.kind === 'released') await session.settled();
-    const result = await finish(env, claimed, lease, session, divergence ? { kind: 'verdict', verdict: explain(divergence, end) } : end);
+    const result = await finish(
+      env,
+      claimed,
+      lease,
+      session,
+      divergence ? { kind: 'verdict', verdict: explain(divergence, end) } : end,
+    );
     if (result.ending === 'lost') await wakeTask(env.pool, lease.taskId); // its next holder may wait for what we have recorded
     return result;
   }
 }
 
-async function run(session: Session, { agent }: LoadedAgent, claimed: ClaimedTask, access: ProviderAccess): Promise<RunEnd> {
+async function run(
+  session: Session,
+  { agent }: LoadedAgent,
+  claimed: ClaimedTask,
+  access: ProviderAccess,
+): Promise<RunEnd> {
   const produce = async (): Promise<RunEnd> => {
     try {
       const input = await checkSchema(agent.input, claimed.input);
@@ -71,7 +85,13 @@ function explain(divergence: Verdict, end: RunEnd): Verdict {
   return { ...divergence, message: `${divergence.message} The run had thrown: ${messageOf(end.error)}` };
 }
 
-async function finish(env: JournalEnvironment, claimed: ClaimedTask, lease: Lease, session: Session, end: RunEnd): Promise<AttemptResult> {
+async function finish(
+  env: JournalEnvironment,
+  claimed: ClaimedTask,
+  lease: Lease,
+  session: Session,
+  end: RunEnd,
+): Promise<AttemptResult> {
   const holder = { taskId: lease.taskId, workerId: lease.workerId, leaseToken: lease.token };
   const { replayedCalls } = session;
   if (end.kind === 'answered') {
@@ -81,11 +101,17 @@ async function finish(env: JournalEnvironment, claimed: ClaimedTask, lease: Leas
     } catch (error) {
       if (!(error instanceof DatabaseError)) throw error;
       // such as a NUL character, which jsonb cannot keep
-      return fail({ kind: 'answer', message: `the database refuses the answer of task ${claimed.key}: ${error.message}` }, false);
+      return fail(
+        { kind: 'answer', message: `the database refuses the answer of task ${claimed.key}: ${error.message}` },
+        false,
+      );
     }
   }
   if (end.kind === 'threw')
-    return fail({ kind: 'agent', message: session.permanentFailure ?? messageOf(end.error) }, session.permanentFailure !== undefined);
+    return fail(
+      { kind: 'agent', message: session.permanentFailure ?? messageOf(end.error) },
+      session.permanentFailure !== undefined,
+    );
   return conclude(end.verdict);
 
   async function fail(failure: Ending['failure'], final: boolean): Promise<AttemptResult> {
@@ -94,13 +120,21 @@ async function finish(env: JournalEnvironment, claimed: ClaimedTask, lease: Leas
 
   async function write(ending: Ending): Promise<AttemptResult> {
     const state = await endAttempt(env.pool, holder, ending, replayedCalls);
-    return { ending: state ? ending.how : 'lost', isFinal: state === 'failed', message: ending.failure.message, replayedCalls };
+    return {
+      ending: state ? ending.how : 'lost',
+      isFinal: state === 'failed',
+      message: ending.failure.message,
+      replayedCalls,
+    };
   }
 
   async function conclude(verdict: Verdict): Promise<AttemptResult> {
     switch (verdict.kind) {
       case 'diverged':
-        return fail({ kind: 'diverged', message: verdict.message, seq: verdict.seq ?? null, atRest: verdict.atRest }, true);
+        return fail(
+          { kind: 'diverged', message: verdict.message, seq: verdict.seq ?? null, atRest: verdict.atRest },
+          true,
+        );
       case 'parked':
         return write({
           how: 'parked',
@@ -110,9 +144,21 @@ async function finish(env: JournalEnvironment, claimed: ClaimedTask, lease: Leas
           waitingFor: verdict.waitingFor,
         });
       case 'stopped':
-        return write({ how: 'stopped', failure: { kind: 'stopped', message: verdict.message }, final: false, waitUntil: undefined, waitingFor: undefined });
+        return write({
+          how: 'stopped',
+          failure: { kind: 'stopped', message: verdict.message },
+          final: false,
+          waitUntil: undefined,
+          waitingFor: undefined,
+        });
       case 'released':
-        return write({ how: 'released', failure: { kind: 'released', message: verdict.message }, final: false, waitUntil: undefined, waitingFor: undefined });
+        return write({
+          how: 'released',
+          failure: { kind: 'released', message: verdict.message },
+          final: false,
+          waitUntil: undefined,
+          waitingFor: undefined,
+        });
       case 'lost':
         return { ending: 'lost', isFinal: false, message: verdict.message, replayedCalls };
       case 'broken':

@@ -1,8 +1,8 @@
 import Big from 'big.js';
 import type { Logger } from 'pino';
+import type { WorkerSettings } from './settings.ts';
 import type { WorkerMessage } from './worker-messages.ts';
 import { WorkerProcess } from './worker-process.ts';
-import type { WorkerSettings } from './settings.ts';
 
 const ACCOUNT_MS = 500;
 

@@ -38,7 +38,10 @@ export function workerSettings(environment: NodeJS.ProcessEnv): WorkerSettings {
 
 function apiKey(environment: NodeJS.ProcessEnv): string {
   const key = environment.ANTHROPIC_API_KEY;
-  if (!key) throw new MadrugadaError('ANTHROPIC_API_KEY is not set: set it, or use --simulate to run against the simulated provider for free');
+  if (!key)
+    throw new MadrugadaError(
+      'ANTHROPIC_API_KEY is not set: set it, or use --simulate to run against the simulated provider for free',
+    );
   return key;
 }
 

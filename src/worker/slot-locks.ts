@@ -17,7 +17,12 @@ export class SlotLocks {
   #closed = false;
 
   /** `onWork` is called for every notification; `onTaken` for a slot that another process took while the connection was lost (rule R6). */
-  constructor(connect: () => Promise<Client>, slots: readonly string[], onWork: () => void, onTaken: (slot: string) => void) {
+  constructor(
+    connect: () => Promise<Client>,
+    slots: readonly string[],
+    onWork: () => void,
+    onTaken: (slot: string) => void,
+  ) {
     this.#connect = connect;
     this.#slots = new Set(slots);
     this.#onWork = onWork;
@@ -28,7 +33,9 @@ export class SlotLocks {
   async take(): Promise<void> {
     const taken = await this.#open();
     if (taken.length > 0)
-      throw new MadrugadaError(`slot ${taken[0]} is held by another process: give this worker another --slot, or end that one first`);
+      throw new MadrugadaError(
+        `slot ${taken[0]} is held by another process: give this worker another --slot, or end that one first`,
+      );
   }
 
   async close(): Promise<void> {

@@ -88,7 +88,13 @@ export class Slot {
       const sha256 = await this.#digestOf(batch);
       if (sha256 === undefined) continue;
       this.#claimUnseen = true;
-      const task = await claimTask(env.pool, { batchKey: batch.batchKey, slot: this.name, workerId, agentSha256: sha256, after: batch.after });
+      const task = await claimTask(env.pool, {
+        batchKey: batch.batchKey,
+        slot: this.name,
+        workerId,
+        agentSha256: sha256,
+        after: batch.after,
+      });
       this.#claimUnseen = false;
       if (task === undefined) continue;
       if (task.leaseToken === 1) batch.after = Math.max(batch.after, task.position);
@@ -99,10 +105,20 @@ export class Slot {
 
   async #attempt(task: ClaimedTask, batchKey: string): Promise<void> {
     const { env, workerId, heartbeat, log } = this.#host;
-    const lease: Lease = { batchKey, taskId: task.taskId, key: task.key, slot: this.name, workerId, token: task.leaseToken };
+    const lease: Lease = {
+      batchKey,
+      taskId: task.taskId,
+      key: task.key,
+      slot: this.name,
+      workerId,
+      token: task.leaseToken,
+    };
     const loaded = await this.#agent(task.agent);
     if (task.previousAgentSha256 !== null && task.previousAgentSha256 !== loaded.sha256)
-      log.warn({ task: task.key }, 'the agent has changed since the last attempt; if its calls differ, the task will stop as diverged');
+      log.warn(
+        { task: task.key },
+        'the agent has changed since the last attempt; if its calls differ, the task will stop as diverged',
+      );
     heartbeat.hold(this.#index, { taskId: task.taskId, token: task.leaseToken });
     try {
       const result = await runAttempt(env, loaded, task, lease, this.#host.access, {
@@ -112,7 +128,16 @@ export class Slot {
         },
         onActivity: () => heartbeat.advance(this.#index),
       });
-      log.info({ task: task.key, slot: this.name, ending: result.ending, replayed: result.replayedCalls, message: result.message }, 'attempt ended');
+      log.info(
+        {
+          task: task.key,
+          slot: this.name,
+          ending: result.ending,
+          replayed: result.replayedCalls,
+          message: result.message,
+        },
+        'attempt ended',
+      );
       this.#host.onAttemptEnd(result);
     } catch (error) {
       this.#claimUnseen = true; // whatever went wrong, the task is given back before the next claim
@@ -143,7 +168,10 @@ export class Slot {
       return (await this.#agent(batch.agent)).sha256;
     } catch (error) {
       this.#agents.delete(batch.agent);
-      this.#host.log.error({ batch: batch.batchKey, err: messageOf(error) }, 'the agent cannot be loaded; its batch is stopped');
+      this.#host.log.error(
+        { batch: batch.batchKey, err: messageOf(error) },
+        'the agent cannot be loaded; its batch is stopped',
+      );
       await this.#host.env.pool.query('SELECT madrugada.stop_batch($1, $2)', [batch.batchKey, messageOf(error)]);
       return undefined;
     }

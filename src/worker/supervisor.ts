@@ -93,7 +93,10 @@ export class Supervisor {
       if (message.type === 'registered') running.workerId = message.workerId;
       else running.account = message;
     });
-    child.once('exit', (code, killedBy) => void this.#reap(index, running, killedBy ? `killed by ${killedBy}` : `exit ${code}`));
+    child.once(
+      'exit',
+      (code, killedBy) => void this.#reap(index, running, killedBy ? `killed by ${killedBy}` : `exit ${code}`),
+    );
   }
 
   /** A child that has been waited for is dead beyond doubt: what it held is released within moments. */

@@ -54,7 +54,8 @@ export class WorkerProcess {
   async run(): Promise<void> {
     const { url, log } = this.#options;
     const workerId = await this.#register();
-    const connect = (purpose: string) => openClient({ url, as: 'worker', applicationName: `madrugada/w${workerId}/${purpose}` });
+    const connect = (purpose: string) =>
+      openClient({ url, as: 'worker', applicationName: `madrugada/w${workerId}/${purpose}` });
     const pool = openPool({ url, as: 'worker', applicationName: `madrugada/w${workerId}/work`, max: POOL_SIZE });
     const locks = new SlotLocks(
       () => connect('slots'),
@@ -114,7 +115,11 @@ export class WorkerProcess {
     const { slots, batchKey, url, hungMs, stuckMs, access, log, onAttemptEnd } = this.#options;
     const batches = new OpenBatches(env.pool, batchKey);
     await batches.refresh();
-    const heartbeat = new Heartbeat({ url, workerId, intervalMs: HEARTBEAT_MS, hungMs, stuckMs }, slots.length, (lost) => this.#loseTasks(lost));
+    const heartbeat = new Heartbeat(
+      { url, workerId, intervalMs: HEARTBEAT_MS, hungMs, stuckMs },
+      slots.length,
+      (lost) => this.#loseTasks(lost),
+    );
     const host: SlotHost = {
       env,
       workerId,

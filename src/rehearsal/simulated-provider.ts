@@ -19,15 +19,22 @@ export interface SimulatedProvider {
 
 /** Starts one. `bill` is a file, or the name of a batch whose bill is kept under `$MADRUGADA_HOME/bills`. */
 export async function startSimulatedProvider(bill: string, flags: string[] = []): Promise<SimulatedProvider> {
-  const file = bill.includes('/') || bill.endsWith('.jsonl') ? resolve(bill) : join(madrugadaHome(), 'bills', `${bill}.jsonl`);
+  const file =
+    bill.includes('/') || bill.endsWith('.jsonl') ? resolve(bill) : join(madrugadaHome(), 'bills', `${bill}.jsonl`);
   mkdirSync(dirname(file), { recursive: true });
-  const script = fileURLToPath(import.meta.resolve(import.meta.url.endsWith('.ts') ? '../simulator/main.ts' : '../simulator/main.js'));
+  const script = fileURLToPath(
+    import.meta.resolve(import.meta.url.endsWith('.ts') ? '../simulator/main.ts' : '../simulator/main.js'),
+  );
   // detached, so that Ctrl-C reaches the night first and answers under way are still given
-  const child = fork(script, ['--port', '0', '--bill', file, ...flags], { stdio: ['ignore', 'pipe', 'inherit', 'ipc'], detached: true });
+  const child = fork(script, ['--port', '0', '--bill', file, ...flags], {
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    detached: true,
+  });
   const { stdout } = child;
   if (stdout === null) throw new Error('the simulated provider has no output');
   const line = await Promise.race([once(createInterface(stdout), 'line'), once(child, 'exit')]);
-  if (typeof line[0] !== 'string') throw new MadrugadaError(`the simulated provider did not start (exit ${line[0]})`, 3);
+  if (typeof line[0] !== 'string')
+    throw new MadrugadaError(`the simulated provider did not start (exit ${line[0]})`, 3);
   const { url } = JSON.parse(line[0]) as { url: string };
   return {
     url,
