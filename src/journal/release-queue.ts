@@ -38,7 +38,10 @@ export class ReleaseQueue {
   /** The code has asked for the recorded result at this place. One that was passed already is handed over at once. */
   request(completedNo: number, deliver: () => void): void {
     const entry = this.#entries.find((entry) => entry.completedNo === completedNo);
-    if (entry === undefined) return deliver();
+    if (entry === undefined) {
+      deliver();
+      return;
+    }
     entry.deliver = deliver;
     this.pump();
   }

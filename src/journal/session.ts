@@ -144,14 +144,15 @@ export class Session {
       call.consumed += 1;
       if (result.kind === 'answer' || this.#replay.hasLater(result.completedNo)) {
         const issue = call.issue;
-        return this.#queue.request(result.completedNo, () =>
+        this.#queue.request(result.completedNo, () =>
           this.#track(this.#replayResult(call, issue, result.response, result.kind === 'failure')),
         );
+        return;
       }
       this.#queue.skip(result.completedNo); // the last thing recorded is a refusal: tried afresh
     }
-    if (call.answer) return this.#deliver(call, call.issue, call.answer, false);
-    if (!call.isOut) this.#waiting.push(call);
+    if (call.answer) this.#deliver(call, call.issue, call.answer, false);
+    else if (!call.isOut) this.#waiting.push(call);
   }
 
   async #replayResult(call: LiveCall, issue: Issue, response: RecordedResponse, failed: boolean): Promise<void> {
@@ -213,9 +214,8 @@ export class Session {
     const { issue } = call;
     if (!failed && issue.isStreaming) {
       call.isAnswered = issue.isOpen;
-      return issue.finishStream(response.body ?? Buffer.alloc(0));
-    }
-    this.#deliver(call, issue, response, failed);
+      issue.finishStream(response.body ?? Buffer.alloc(0));
+    } else this.#deliver(call, issue, response, failed);
   }
 
   #recordAbort(call: LiveCall, issue: Issue): void {

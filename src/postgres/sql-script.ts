@@ -10,10 +10,10 @@ const TOKEN = new RegExp(
   [
     String.raw`(?<comment>--[^\n]*|/\*[\s\S]*?\*/)`,
     String.raw`(?<quoted>[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?<tag>\w*)\$[\s\S]*?\$\k<tag>\$)`,
-    String.raw`(?<cast>::)`,
+    '(?<cast>::)',
     String.raw`:(?:'(?<literal>\w+)'|"(?<identifier>\w+)"|(?<plain>\w+))`,
     String.raw`(?<command>\\[^\n]*)`,
-    String.raw`(?<end>;)`,
+    '(?<end>;)',
     String.raw`(?<other>[\w$]+|[\s\S])`,
   ].join('|'),
   'y',
