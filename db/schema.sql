@@ -1,0 +1,1556 @@
+-- The schema of Madrugada after all migrations, as PostgreSQL 18 prints it. Written by: npm run schema:dump
+
+-- Roles
+
+CREATE ROLE madrugada_approver NOLOGIN NOSUPERUSER NOCREATEROLE NOBYPASSRLS;
+CREATE ROLE madrugada_auditor NOLOGIN NOSUPERUSER NOCREATEROLE NOBYPASSRLS;
+CREATE ROLE madrugada_operator NOLOGIN NOSUPERUSER NOCREATEROLE NOBYPASSRLS;
+CREATE ROLE madrugada_owner NOLOGIN NOSUPERUSER NOCREATEROLE NOBYPASSRLS;
+CREATE ROLE madrugada_worker NOLOGIN NOSUPERUSER NOCREATEROLE NOBYPASSRLS;
+
+-- Types
+
+CREATE TYPE madrugada.attempt_ending AS ENUM ('completed', 'failed', 'lost', 'released', 'parked', 'stopped');
+CREATE TYPE madrugada.batch_state AS ENUM ('open', 'stopped', 'closed', 'archived');
+CREATE TYPE madrugada.doubt_policy AS ENUM ('pay_again', 'hold');
+CREATE TYPE madrugada.outcome_kind AS ENUM ('charged', 'refused', 'not_sent', 'unknown', 'recovered');
+CREATE TYPE madrugada.step_kind AS ENUM ('step', 'now', 'random', 'sleep', 'timeout', 'abort');
+CREATE TYPE madrugada.task_state AS ENUM ('pending', 'running', 'completed', 'failed');
+
+-- Sequences
+
+CREATE SEQUENCE madrugada.journal_no AS bigint INCREMENT 1 START 1;
+
+-- Tables
+
+CREATE TABLE madrugada.attempt (
+  task_id bigint NOT NULL,
+  number bigint NOT NULL,
+  slot text NOT NULL,
+  worker_id bigint NOT NULL,
+  lease_token bigint NOT NULL,
+  agent_sha256 text NOT NULL,
+  started_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  ended_at timestamp with time zone,
+  ending madrugada.attempt_ending,
+  replayed integer,
+  error text,
+  CONSTRAINT attempt_check CHECK (((ended_at IS NULL) = (ending IS NULL))),
+  CONSTRAINT attempt_pkey PRIMARY KEY (task_id, number),
+  CONSTRAINT attempt_task_id_fkey FOREIGN KEY (task_id) REFERENCES madrugada.task(id) ON DELETE CASCADE,
+  CONSTRAINT attempt_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES madrugada.worker(id)
+);
+
+CREATE TABLE madrugada.audit_event (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  subject text NOT NULL,
+  event text NOT NULL,
+  batch_key text,
+  task_id bigint,
+  from_state text,
+  to_state text,
+  slot text,
+  worker_id bigint,
+  lease_token bigint,
+  reason text,
+  by_name text,
+  session_user_name text DEFAULT SESSION_USER NOT NULL,
+  os_user text,
+  client_addr inet DEFAULT inet_client_addr(),
+  CONSTRAINT audit_event_pkey PRIMARY KEY (id),
+  CONSTRAINT audit_event_subject_check CHECK ((subject = ANY (ARRAY['batch'::text, 'task'::text, 'worker'::text, 'stop'::text, 'bill'::text])))
+);
+
+CREATE TABLE madrugada.batch (
+  number integer GENERATED ALWAYS AS IDENTITY NOT NULL,
+  id text NOT NULL,
+  version text NOT NULL,
+  batch_key text GENERATED ALWAYS AS (((id || ':'::text) || version)) STORED,
+  agent text NOT NULL,
+  agent_options jsonb DEFAULT '{}'::jsonb NOT NULL,
+  state madrugada.batch_state DEFAULT 'open'::madrugada.batch_state NOT NULL,
+  stop_reason text,
+  tasks_sha256 text NOT NULL,
+  task_count integer NOT NULL,
+  budget_usd numeric,
+  max_attempts integer DEFAULT 3 NOT NULL,
+  max_losses integer DEFAULT 20 NOT NULL,
+  lease_seconds integer DEFAULT 600 NOT NULL,
+  doubt_policy madrugada.doubt_policy DEFAULT 'pay_again'::madrugada.doubt_policy NOT NULL,
+  loaded_in xid8 DEFAULT pg_current_xact_id() NOT NULL,
+  created_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  closed_at timestamp with time zone,
+  archived_at timestamp with time zone,
+  CONSTRAINT batch_batch_key_key UNIQUE (batch_key),
+  CONSTRAINT batch_budget_usd_check CHECK ((budget_usd > (0)::numeric)),
+  CONSTRAINT batch_check CHECK (((state = 'stopped'::madrugada.batch_state) = (stop_reason IS NOT NULL))),
+  CONSTRAINT batch_check1 CHECK (((state <> ALL (ARRAY['closed'::madrugada.batch_state, 'archived'::madrugada.batch_state])) OR (closed_at IS NOT NULL))),
+  CONSTRAINT batch_id_check CHECK ((id ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'::text)),
+  CONSTRAINT batch_lease_seconds_check CHECK ((lease_seconds > 0)),
+  CONSTRAINT batch_max_attempts_check CHECK ((max_attempts > 0)),
+  CONSTRAINT batch_max_losses_check CHECK ((max_losses > 0)),
+  CONSTRAINT batch_number_key UNIQUE (number),
+  CONSTRAINT batch_pkey PRIMARY KEY (id, version),
+  CONSTRAINT batch_task_count_check CHECK ((task_count > 0)),
+  CONSTRAINT batch_version_check CHECK ((version ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'::text))
+);
+
+CREATE TABLE madrugada.bill (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  batch_key text NOT NULL,
+  source text NOT NULL,
+  format text NOT NULL,
+  sha256 text NOT NULL,
+  byte_count bigint NOT NULL,
+  line_count integer NOT NULL,
+  continues bigint,
+  imported_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  CONSTRAINT bill_batch_key_sha256_key UNIQUE (batch_key, sha256),
+  CONSTRAINT bill_continues_fkey FOREIGN KEY (continues) REFERENCES madrugada.bill(id),
+  CONSTRAINT bill_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE madrugada.bill_line (
+  bill_id bigint NOT NULL,
+  line_no integer NOT NULL,
+  provider_request_id text,
+  message_id text,
+  tag text,
+  at timestamp with time zone,
+  model text,
+  input_tokens bigint,
+  output_tokens bigint,
+  cost_usd numeric NOT NULL,
+  raw text NOT NULL,
+  CONSTRAINT bill_line_bill_id_fkey FOREIGN KEY (bill_id) REFERENCES madrugada.bill(id) ON DELETE CASCADE,
+  CONSTRAINT bill_line_pkey PRIMARY KEY (bill_id, line_no)
+);
+
+CREATE TABLE madrugada.call_intent (
+  batch_key text NOT NULL,
+  task_id bigint NOT NULL,
+  seq integer NOT NULL,
+  dispatch integer NOT NULL,
+  scope text NOT NULL,
+  request_sha256 bytea NOT NULL,
+  occurrence integer NOT NULL,
+  attempt bigint NOT NULL,
+  worker_id bigint NOT NULL,
+  slot text NOT NULL,
+  lease_token bigint NOT NULL,
+  after_no bigint NOT NULL,
+  method text NOT NULL,
+  path text NOT NULL,
+  model text,
+  request bytea NOT NULL,
+  worst_case_usd numeric,
+  tag text NOT NULL,
+  sent_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  deadline_at timestamp with time zone NOT NULL,
+  CONSTRAINT call_intent_dispatch_check CHECK ((dispatch > 0)),
+  CONSTRAINT call_intent_occurrence_check CHECK ((occurrence > 0)),
+  CONSTRAINT call_intent_pkey PRIMARY KEY (batch_key, task_id, seq, dispatch),
+  CONSTRAINT call_intent_request_sha256_check CHECK ((octet_length(request_sha256) = 32)),
+  CONSTRAINT call_intent_seq_check CHECK ((seq > 0))
+) PARTITION BY LIST (batch_key);
+
+CREATE TABLE madrugada.call_outcome (
+  batch_key text NOT NULL,
+  task_id bigint NOT NULL,
+  seq integer NOT NULL,
+  dispatch integer NOT NULL,
+  kind madrugada.outcome_kind NOT NULL,
+  status integer,
+  error text,
+  shown boolean DEFAULT false NOT NULL,
+  provider_request_id text,
+  message_id text,
+  response_headers jsonb,
+  response bytea,
+  input_tokens bigint,
+  output_tokens bigint,
+  cache_read_tokens bigint,
+  cache_write_5m_tokens bigint,
+  cache_write_1h_tokens bigint,
+  cost_usd numeric,
+  answers boolean NOT NULL,
+  completed_no bigint DEFAULT nextval('madrugada.journal_no'::regclass) NOT NULL,
+  received_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  CONSTRAINT call_outcome_check CHECK (((NOT answers) OR (kind = ANY (ARRAY['charged'::madrugada.outcome_kind, 'recovered'::madrugada.outcome_kind])))),
+  CONSTRAINT call_outcome_check1 CHECK (((NOT shown) OR (kind = ANY (ARRAY['refused'::madrugada.outcome_kind, 'not_sent'::madrugada.outcome_kind, 'unknown'::madrugada.outcome_kind])))),
+  CONSTRAINT call_outcome_cost_usd_check CHECK ((cost_usd >= (0)::numeric)),
+  CONSTRAINT call_outcome_pkey PRIMARY KEY (batch_key, task_id, seq, dispatch, kind)
+) PARTITION BY LIST (batch_key);
+
+CREATE TABLE madrugada.incoming_task (
+  loading xid8 DEFAULT pg_current_xact_id() NOT NULL,
+  "position" integer NOT NULL,
+  item text NOT NULL,
+  input jsonb NOT NULL
+);
+
+CREATE TABLE madrugada.model_price (
+  model text NOT NULL,
+  valid_from date NOT NULL,
+  input_usd_per_mtok numeric NOT NULL,
+  output_usd_per_mtok numeric NOT NULL,
+  cache_read_usd_per_mtok numeric NOT NULL,
+  cache_write_5m_usd_per_mtok numeric NOT NULL,
+  cache_write_1h_usd_per_mtok numeric NOT NULL,
+  CONSTRAINT model_price_cache_read_usd_per_mtok_check CHECK ((cache_read_usd_per_mtok >= (0)::numeric)),
+  CONSTRAINT model_price_cache_write_1h_usd_per_mtok_check CHECK ((cache_write_1h_usd_per_mtok >= (0)::numeric)),
+  CONSTRAINT model_price_cache_write_5m_usd_per_mtok_check CHECK ((cache_write_5m_usd_per_mtok >= (0)::numeric)),
+  CONSTRAINT model_price_input_usd_per_mtok_check CHECK ((input_usd_per_mtok >= (0)::numeric)),
+  CONSTRAINT model_price_output_usd_per_mtok_check CHECK ((output_usd_per_mtok >= (0)::numeric)),
+  CONSTRAINT model_price_pkey PRIMARY KEY (model, valid_from)
+);
+
+CREATE TABLE madrugada.pay_again (
+  task_id bigint NOT NULL,
+  from_seq integer NOT NULL,
+  to_seq integer NOT NULL,
+  from_no bigint NOT NULL,
+  to_no bigint NOT NULL,
+  ordered_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  CONSTRAINT pay_again_from_seq_check CHECK ((from_seq > 0)),
+  CONSTRAINT pay_again_pkey PRIMARY KEY (task_id, ordered_at),
+  CONSTRAINT pay_again_task_id_fkey FOREIGN KEY (task_id) REFERENCES madrugada.task(id) ON DELETE CASCADE
+);
+
+CREATE TABLE madrugada.schema_migration (
+  name text NOT NULL,
+  sha256 text NOT NULL,
+  applied_at timestamp with time zone DEFAULT now() NOT NULL,
+  CONSTRAINT schema_migration_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE madrugada.server_identity (
+  system_identifier bigint NOT NULL,
+  timeline_id integer NOT NULL,
+  seen_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  CONSTRAINT server_identity_pkey PRIMARY KEY (system_identifier, timeline_id)
+);
+
+CREATE TABLE madrugada.step_record (
+  batch_key text NOT NULL,
+  task_id bigint NOT NULL,
+  scope text NOT NULL,
+  kind madrugada.step_kind NOT NULL,
+  name text NOT NULL,
+  occurrence integer NOT NULL,
+  attempt bigint NOT NULL,
+  worker_id bigint NOT NULL,
+  lease_token bigint NOT NULL,
+  value bytea NOT NULL,
+  completed_no bigint DEFAULT nextval('madrugada.journal_no'::regclass) NOT NULL,
+  recorded_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  CONSTRAINT step_record_occurrence_check CHECK ((occurrence > 0)),
+  CONSTRAINT step_record_pkey PRIMARY KEY (batch_key, task_id, scope, kind, name, occurrence, attempt)
+) PARTITION BY LIST (batch_key);
+
+CREATE TABLE madrugada.stop_switch (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  stopped_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  reason text NOT NULL,
+  lifted_at timestamp with time zone,
+  CONSTRAINT stop_switch_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE madrugada.task (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  batch_id text NOT NULL,
+  item text NOT NULL,
+  version text NOT NULL,
+  batch_key text GENERATED ALWAYS AS (((batch_id || ':'::text) || version)) STORED NOT NULL,
+  key text GENERATED ALWAYS AS (((((batch_id || ':'::text) || item) || ':'::text) || version)) STORED NOT NULL,
+  "position" integer NOT NULL,
+  input jsonb NOT NULL,
+  state madrugada.task_state DEFAULT 'pending'::madrugada.task_state NOT NULL,
+  attempts integer DEFAULT 0 NOT NULL,
+  losses integer DEFAULT 0 NOT NULL,
+  slot text,
+  worker_id bigint,
+  lease_token bigint DEFAULT 0 NOT NULL,
+  lease_expires_at timestamp with time zone,
+  first_claimed_at timestamp with time zone,
+  not_before timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+  waiting_for text,
+  result jsonb,
+  failure jsonb,
+  spent_usd numeric DEFAULT 0 NOT NULL,
+  completed_at timestamp with time zone,
+  CONSTRAINT task_attempts_check CHECK ((attempts >= 0)),
+  CONSTRAINT task_batch_id_version_fkey FOREIGN KEY (batch_id, version) REFERENCES madrugada.batch(id, version),
+  CONSTRAINT task_batch_key_position_key UNIQUE (batch_key, "position"),
+  CONSTRAINT task_check CHECK (((state = 'running'::madrugada.task_state) = (slot IS NOT NULL))),
+  CONSTRAINT task_check1 CHECK ((((slot IS NULL) = (worker_id IS NULL)) AND ((slot IS NULL) = (lease_expires_at IS NULL)))),
+  CONSTRAINT task_check2 CHECK ((((state = 'completed'::madrugada.task_state) = (result IS NOT NULL)) AND ((state = 'completed'::madrugada.task_state) = (completed_at IS NOT NULL)))),
+  CONSTRAINT task_check3 CHECK (((state = 'failed'::madrugada.task_state) = (failure IS NOT NULL))),
+  CONSTRAINT task_check4 CHECK (((state = 'pending'::madrugada.task_state) OR (waiting_for IS NULL))),
+  CONSTRAINT task_item_check CHECK ((item <> ''::text)),
+  CONSTRAINT task_key_key UNIQUE (key),
+  CONSTRAINT task_lease_token_check CHECK ((lease_token >= 0)),
+  CONSTRAINT task_losses_check CHECK ((losses >= 0)),
+  CONSTRAINT task_pkey PRIMARY KEY (id),
+  CONSTRAINT task_position_check CHECK (("position" > 0)),
+  CONSTRAINT task_spent_usd_check CHECK ((spent_usd >= (0)::numeric)),
+  CONSTRAINT task_waiting_for_check CHECK ((waiting_for = ANY (ARRAY['doubt'::text, 'settlement'::text, 'refusal'::text]))),
+  CONSTRAINT task_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES madrugada.worker(id)
+);
+
+CREATE TABLE madrugada.worker (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  host text NOT NULL,
+  boot_id text NOT NULL,
+  pid integer NOT NULL,
+  pid_started_at bigint NOT NULL,
+  started_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  heartbeat_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  ended_at timestamp with time zone,
+  ended_how text,
+  CONSTRAINT worker_check CHECK (((ended_at IS NULL) = (ended_how IS NULL))),
+  CONSTRAINT worker_pkey PRIMARY KEY (id)
+) WITH (fillfactor=50);
+
+-- Indexes that are not constraints
+
+CREATE INDEX audit_event_batch ON madrugada.audit_event USING btree (batch_key, id);
+CREATE INDEX audit_event_task ON madrugada.audit_event USING btree (task_id, id) WHERE (task_id IS NOT NULL);
+CREATE INDEX bill_line_request_id ON madrugada.bill_line USING btree (provider_request_id) WHERE (provider_request_id IS NOT NULL);
+CREATE INDEX bill_line_tag ON madrugada.bill_line USING btree (tag) WHERE (tag IS NOT NULL);
+CREATE INDEX call_intent_tag ON ONLY madrugada.call_intent USING btree (tag, batch_key);
+CREATE INDEX call_outcome_request_id ON ONLY madrugada.call_outcome USING btree (provider_request_id, batch_key) WHERE (provider_request_id IS NOT NULL);
+CREATE INDEX task_again ON madrugada.task USING btree (batch_key, not_before) WHERE ((state = 'pending'::madrugada.task_state) AND (lease_token > 0));
+CREATE INDEX task_fresh ON madrugada.task USING btree (batch_key, "position") WHERE ((state = 'pending'::madrugada.task_state) AND (lease_token = 0));
+CREATE INDEX task_held ON madrugada.task USING btree (worker_id) WHERE (state = 'running'::madrugada.task_state);
+CREATE INDEX task_lease ON madrugada.task USING btree (lease_expires_at) WHERE (state = 'running'::madrugada.task_state);
+CREATE INDEX worker_living ON madrugada.worker USING btree (id) WHERE (ended_at IS NULL);
+CREATE UNIQUE INDEX call_outcome_answer ON ONLY madrugada.call_outcome USING btree (batch_key, task_id, seq) WHERE answers;
+CREATE UNIQUE INDEX stop_switch_in_force ON madrugada.stop_switch USING btree ((true)) WHERE (lifted_at IS NULL);
+
+-- Functions
+
+CREATE OR REPLACE FUNCTION madrugada.audit_batch_state()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  PERFORM record_event('batch',
+    CASE WHEN TG_OP = 'INSERT' THEN 'loaded' WHEN NEW.state = 'open' THEN 'reopened' ELSE NEW.state::text END, NEW.batch_key, NULL,
+    CASE WHEN TG_OP = 'UPDATE' THEN OLD.state::text END, NEW.state::text, NULL, NULL, NULL, coalesce(said('reason'), NEW.stop_reason));
+  IF NEW.state = 'open' THEN
+    PERFORM pg_notify('madrugada_work', NEW.batch_key);
+  END IF;
+  RETURN NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.audit_bill()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  PERFORM record_event('bill', 'imported', NEW.batch_key, NULL, NULL, NULL, NULL, NULL, NULL,
+    format('%s: %s lines, sha256 %s', NEW.source, NEW.line_count, NEW.sha256));
+  RETURN NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.audit_stop()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  PERFORM record_event('stop', CASE WHEN TG_OP = 'INSERT' THEN 'stopped everything' ELSE 'lifted' END, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    CASE WHEN TG_OP = 'INSERT' THEN NEW.reason ELSE said('reason') END);
+  RETURN NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.audit_task_state()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  held task%ROWTYPE := CASE WHEN NEW.state = 'running' THEN NEW ELSE OLD END; -- the slot that has, or had, the lease
+BEGIN
+  INSERT INTO audit_event (subject, event, batch_key, task_id, from_state, to_state, slot, worker_id, lease_token, reason, by_name, os_user)
+  VALUES ('task',
+          CASE WHEN OLD.state = 'running' AND NEW.state = 'pending' THEN 'resumed'
+               WHEN OLD.state = 'failed' THEN 'retried'
+               WHEN NEW.state = 'running' THEN 'claimed'
+               ELSE NEW.state::text END,
+          NEW.batch_key, NEW.id, OLD.state::text, NEW.state::text, held.slot, held.worker_id, held.lease_token,
+          coalesce(said('reason'), NEW.waiting_for, NEW.failure ->> 'message'), said('by'), said('os_user'));
+  IF NEW.state = 'pending' AND NEW.not_before <= now() THEN
+    PERFORM pg_notify('madrugada_work', NEW.batch_key);
+  END IF;
+  RETURN NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.audit_worker()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  PERFORM record_event('worker', CASE WHEN TG_OP = 'INSERT' THEN 'started' ELSE 'ended' END, NULL, NULL, NULL, NULL, NULL, NEW.id, NULL, NEW.ended_how);
+  RETURN NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.batch_named(name text)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  keys text[] := ARRAY(SELECT b.batch_key FROM batch b WHERE name IN (b.batch_key, b.id) ORDER BY b.created_at);
+BEGIN
+  IF cardinality(keys) = 1 THEN
+    RETURN keys[1];
+  END IF;
+  RAISE EXCEPTION USING MESSAGE = CASE WHEN keys = '{}' THEN format('no batch %s', name)
+    ELSE format('batch %s has several versions; say which: %s', name, array_to_string(keys, ', ')) END;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.body_text(body bytea)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+AS $function$
+BEGIN
+  RETURN convert_from(body, 'UTF8');
+EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
+  RETURN encode(body, 'escape');
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.check_server_identity()
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  the_system bigint := (SELECT system_identifier FROM pg_control_system());
+  the_timeline integer := (SELECT timeline_id FROM pg_control_checkpoint());
+BEGIN
+  PERFORM pg_advisory_xact_lock(slot_lock_class(), 0);
+  IF NOT EXISTS (SELECT FROM server_identity) THEN
+    INSERT INTO server_identity (system_identifier, timeline_id) VALUES (the_system, the_timeline);
+    RETURN true;
+  END IF;
+  IF EXISTS (SELECT FROM server_identity WHERE system_identifier = the_system AND timeline_id = the_timeline) THEN
+    RETURN true;
+  END IF;
+  PERFORM stop_everything(format(
+    'the database is not the server it was (system %s, timeline %s): a restored backup or a failover may have lost the last records', the_system, the_timeline));
+  RETURN false;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.choose_answer()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  NEW.answers := NEW.kind IN ('charged', 'recovered') AND NOT EXISTS (
+    SELECT FROM call_outcome o WHERE o.batch_key = NEW.batch_key AND o.task_id = NEW.task_id AND o.seq = NEW.seq AND o.answers);
+  RETURN NEW;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.claim_task(the_batch text, the_slot text, the_worker bigint, the_agent text, after_position integer)
+ RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+#variable_conflict use_column
+DECLARE
+  b batch%ROWTYPE;
+BEGIN
+  SELECT * INTO b FROM batch WHERE batch_key = the_batch AND state = 'open';
+  IF NOT FOUND OR is_stopped() THEN
+    RETURN;
+  END IF;
+  RETURN QUERY
+  WITH next AS (
+    SELECT id FROM (
+      SELECT * FROM (
+        SELECT t.id FROM task t
+         WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token > 0 AND t.not_before <= now()
+         ORDER BY t.not_before LIMIT 1 FOR UPDATE SKIP LOCKED) given_back
+      UNION ALL
+      SELECT * FROM (
+        SELECT t.id FROM task t
+         WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token = 0 AND t.position > after_position
+         ORDER BY t.position LIMIT 1 FOR UPDATE SKIP LOCKED) fresh
+    ) either LIMIT 1
+  ), claimed AS (
+    UPDATE task t
+       SET state = 'running', attempts = t.attempts + 1, slot = the_slot, worker_id = the_worker, lease_token = t.lease_token + 1,
+           lease_expires_at = now() + make_interval(secs => b.lease_seconds), first_claimed_at = coalesce(t.first_claimed_at, now()),
+           waiting_for = NULL
+      FROM next WHERE t.id = next.id
+    RETURNING t.*
+  ), started AS (
+    INSERT INTO attempt (task_id, number, slot, worker_id, lease_token, agent_sha256)
+    SELECT c.id, c.lease_token, c.slot, c.worker_id, c.lease_token, the_agent FROM claimed c
+  )
+  SELECT c.id, c.key, c.item, c.position, c.input, c.lease_token, b.lease_seconds, c.first_claimed_at, b.agent, b.agent_options,
+         b.doubt_policy, b.max_attempts,
+         (SELECT a.agent_sha256 FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token ORDER BY a.number DESC LIMIT 1),
+         c.lease_token > 1
+    FROM claimed c;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.close_batch(the_batch text, give_up_pending boolean)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  unfinished bigint;
+  last_deadline timestamptz;
+BEGIN
+  PERFORM FROM batch b WHERE b.batch_key = the_batch FOR NO KEY UPDATE; -- a retry waits, or is seen
+  IF give_up_pending THEN
+    UPDATE task t SET state = 'failed', waiting_for = NULL,
+           failure = jsonb_build_object('kind', 'given up', 'message', coalesce(said('reason'), 'its batch was closed'))
+     WHERE t.batch_key = the_batch AND t.state = 'pending';
+  END IF;
+  SELECT count(*) INTO unfinished FROM task t WHERE t.batch_key = the_batch AND t.state IN ('pending', 'running');
+  IF unfinished > 0 THEN
+    RETURN format('%s tasks are neither completed nor failed', unfinished);
+  END IF;
+  SELECT max(d.deadline_at) INTO last_deadline FROM audit_in_doubt d WHERE d.batch_key = the_batch AND d.waiting_until > now();
+  IF last_deadline IS NOT NULL THEN
+    RETURN format('a dispatch in doubt may still bring its answer until %s', last_deadline + interval '30 seconds');
+  END IF;
+  UPDATE batch b SET state = 'closed', closed_at = now(), stop_reason = NULL WHERE b.batch_key = the_batch AND b.state IN ('open', 'stopped');
+  RETURN CASE WHEN NOT FOUND THEN 'it is closed already' END;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.complete_task(the_task bigint, the_worker bigint, token bigint, answer jsonb, replayed_calls integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  WITH done AS (
+    UPDATE task t
+       SET state = 'completed', result = answer, completed_at = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL,
+           spent_usd = journal_cost(t.batch_key, t.id)
+     WHERE t.id = the_task AND t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = token AND t.lease_expires_at > now()
+    RETURNING t.id
+  )
+  UPDATE attempt a SET ended_at = now(), ending = 'completed', replayed = replayed_calls FROM done WHERE a.task_id = done.id AND a.number = token;
+  RETURN FOUND OR EXISTS (
+    SELECT FROM attempt a WHERE a.task_id = the_task AND a.number = token AND a.worker_id = the_worker AND a.ending = 'completed');
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.confirm_server_identity()
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+    INSERT INTO server_identity (system_identifier, timeline_id)
+    SELECT s.system_identifier, c.timeline_id FROM pg_control_system() s, pg_control_checkpoint() c ON CONFLICT DO NOTHING
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.create_partitions(the_batch text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+ SET lock_timeout TO '300ms'
+AS $function$
+DECLARE
+  part integer := (SELECT number FROM batch WHERE batch_key = the_batch);
+  parent text;
+BEGIN
+  IF part IS NULL THEN
+    RAISE EXCEPTION 'no batch %', the_batch;
+  END IF;
+  FOREACH parent IN ARRAY ARRAY['call_intent', 'call_outcome', 'step_record'] LOOP
+    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION)', parent || '_' || part, parent);
+    -- spares ATTACH the scan
+    EXECUTE format('ALTER TABLE %I ADD CONSTRAINT of_batch CHECK (batch_key = %L)', parent || '_' || part, the_batch);
+    EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES IN (%L)', parent, parent || '_' || part, the_batch);
+  END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.end_attempt(the_task bigint, the_worker bigint, token bigint, how madrugada.attempt_ending, why jsonb, final boolean, wait_until timestamp with time zone, wait_for text, replayed_calls integer)
+ RETURNS madrugada.task_state
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  new_state task_state;
+BEGIN
+  IF how NOT IN ('failed', 'released', 'parked', 'stopped') THEN
+    RAISE EXCEPTION 'an attempt ends itself as failed, released, parked or stopped, not as %', how;
+  END IF;
+  PERFORM set_config('madrugada.reason', coalesce(why ->> 'message', how::text), true);
+  UPDATE task t
+     SET state = CASE WHEN how = 'failed' AND (final OR t.attempts - t.losses >= b.max_attempts) THEN 'failed' ELSE 'pending' END::task_state,
+         failure = CASE WHEN how = 'failed' AND (final OR t.attempts - t.losses >= b.max_attempts) THEN why END,
+         attempts = CASE WHEN how = 'failed' THEN t.attempts ELSE t.attempts - 1 END,
+         not_before = coalesce(wait_until, now()), waiting_for = wait_for,
+         slot = NULL, worker_id = NULL, lease_expires_at = NULL, spent_usd = journal_cost(t.batch_key, t.id)
+    FROM batch b
+   WHERE t.id = the_task AND b.batch_key = t.batch_key AND t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = token
+  RETURNING t.state INTO new_state;
+  IF FOUND THEN
+    UPDATE attempt a SET ended_at = now(), ending = how, error = why ->> 'message', replayed = replayed_calls
+     WHERE a.task_id = the_task AND a.number = token;
+  END IF;
+  RETURN new_state;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.end_worker(the_worker bigint, how text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  held bigint[];
+BEGIN
+  IF EXISTS (SELECT FROM pg_stat_activity a WHERE a.application_name LIKE 'madrugada/w' || the_worker || '/%') THEN
+    RETURN false;
+  END IF;
+  UPDATE worker w SET ended_at = now(), ended_how = how WHERE w.id = the_worker AND w.ended_at IS NULL;
+  held := ARRAY(SELECT t.id FROM task t WHERE t.state = 'running' AND t.worker_id = the_worker ORDER BY t.id FOR UPDATE);
+  IF held <> '{}' THEN
+    PERFORM lose_attempts(held, 'its worker ended: ' || how);
+  END IF;
+  PERFORM wake_doubtful_tasks(the_worker);
+  RETURN true;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.fence_intent()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  policy doubt_policy;
+BEGIN
+  SELECT b.doubt_policy INTO policy
+    FROM task t JOIN batch b ON b.batch_key = t.batch_key
+   WHERE t.id = NEW.task_id AND t.batch_key = NEW.batch_key AND t.state = 'running'
+     AND t.lease_token = NEW.lease_token AND t.worker_id = NEW.worker_id AND t.lease_expires_at > now()
+     AND b.state = 'open' AND NOT is_stopped()
+     FOR SHARE OF t;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  IF NEW.dispatch > 1 AND EXISTS (
+    SELECT FROM call_intent i
+     WHERE i.batch_key = NEW.batch_key AND i.task_id = NEW.task_id AND i.seq = NEW.seq AND i.dispatch < NEW.dispatch
+       AND NOT may_pay_again(i, policy)
+  ) THEN
+    RETURN NULL;
+  END IF;
+  RETURN NEW;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.fence_step()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  PERFORM FROM task t
+   WHERE t.id = NEW.task_id AND t.batch_key = NEW.batch_key AND t.state = 'running'
+     AND t.lease_token = NEW.lease_token AND t.worker_id = NEW.worker_id
+     FOR SHARE OF t;
+  RETURN CASE WHEN FOUND THEN NEW END;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.guard_batch_state()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  IF NEW.state IS DISTINCT FROM OLD.state AND (OLD.state, NEW.state) NOT IN (
+    ('open', 'stopped'), ('stopped', 'open'), ('open', 'closed'), ('stopped', 'closed'), ('closed', 'archived')
+  ) THEN
+    RAISE EXCEPTION 'batch %: no passage from % to %', OLD.batch_key, OLD.state, NEW.state USING ERRCODE = 'check_violation';
+  END IF;
+  IF (NEW.id, NEW.version, NEW.tasks_sha256, NEW.task_count, NEW.loaded_in) IS DISTINCT FROM (OLD.id, OLD.version, OLD.tasks_sha256, OLD.task_count, OLD.loaded_in) THEN
+    RAISE EXCEPTION 'batch %: a loaded list does not change', OLD.batch_key USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.guard_closed_list()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  late text;
+BEGIN
+  SELECT DISTINCT n.batch_key INTO late
+    FROM new_tasks n JOIN batch b ON b.batch_key = n.batch_key
+   WHERE b.loaded_in <> pg_current_xact_id() LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'batch % is a closed list: no task is added after it was loaded', late USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.guard_task_count()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  loaded integer := (SELECT count(*) FROM task t WHERE t.batch_key = NEW.batch_key);
+BEGIN
+  IF loaded <> NEW.task_count THEN
+    RAISE EXCEPTION 'batch %: % tasks announced, % loaded', NEW.batch_key, NEW.task_count, loaded USING ERRCODE = 'check_violation';
+  END IF;
+  PERFORM pg_notify('madrugada_work', NEW.batch_key);
+  RETURN NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.guard_task_delete()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  IF NOT EXISTS (SELECT FROM batch b WHERE b.batch_key = OLD.batch_key AND b.state = 'archived') THEN
+    RAISE EXCEPTION 'task %: no task is removed from a batch that is not archived', OLD.key USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN OLD;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.guard_task_state()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  IF NEW.state IS DISTINCT FROM OLD.state AND (OLD.state, NEW.state) NOT IN (
+    ('pending', 'running'), ('running', 'completed'), ('running', 'failed'), ('running', 'pending'), ('failed', 'pending'), ('pending', 'failed')
+  ) THEN
+    RAISE EXCEPTION 'task %: no passage from % to %', OLD.key, OLD.state, NEW.state USING ERRCODE = 'check_violation';
+  END IF;
+  IF OLD.state = 'pending' AND NEW.state = 'failed' AND NOT EXISTS (SELECT FROM batch b WHERE b.batch_key = OLD.batch_key AND b.state = 'stopped') THEN
+    RAISE EXCEPTION 'task %: a pending task fails only when its batch is stopped', OLD.key USING ERRCODE = 'check_violation';
+  END IF;
+  IF NEW.lease_token < OLD.lease_token THEN
+    RAISE EXCEPTION 'task %: the lease token only grows', OLD.key USING ERRCODE = 'check_violation';
+  END IF;
+  IF (NEW.batch_id, NEW.item, NEW.version, NEW.position, NEW.input) IS DISTINCT FROM (OLD.batch_id, OLD.item, OLD.version, OLD.position, OLD.input) THEN
+    RAISE EXCEPTION 'task %: a loaded task does not change', OLD.key USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.heartbeat(the_worker bigint, task_ids bigint[], lease_tokens bigint[])
+ RETURNS SETOF bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  UPDATE worker w SET heartbeat_at = now() WHERE w.id = the_worker AND w.ended_at IS NULL;
+  RETURN QUERY
+  WITH held AS (
+    SELECT t.id, b.lease_seconds
+      FROM unnest(task_ids, lease_tokens) AS mine (id, token)
+      JOIN task t ON t.id = mine.id AND t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = mine.token
+      JOIN batch b ON b.batch_key = t.batch_key
+     ORDER BY t.id FOR NO KEY UPDATE OF t
+  ), extended AS (
+    UPDATE task t SET lease_expires_at = now() + make_interval(secs => held.lease_seconds)
+      FROM held WHERE t.id = held.id
+        -- not at every beat: only when a third of the lease has run
+        AND t.lease_expires_at < now() + make_interval(secs => held.lease_seconds * 2 / 3.0)
+  )
+  SELECT mine.id FROM unnest(task_ids) AS mine (id) WHERE mine.id NOT IN (SELECT held.id FROM held);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.is_stopped()
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$ SELECT EXISTS (SELECT FROM madrugada.stop_switch WHERE lifted_at IS NULL) $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.journal_cost(the_batch text, the_task bigint)
+ RETURNS numeric
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+    SELECT coalesce(sum(o.cost_usd), 0) FROM call_outcome o WHERE o.batch_key = the_batch AND o.task_id = the_task
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.leave_worker(the_worker bigint, how text)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$ UPDATE worker w SET ended_at = now(), ended_how = how WHERE w.id = the_worker AND w.ended_at IS NULL $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.lift_stop()
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  UPDATE stop_switch s SET lifted_at = now() WHERE s.lifted_at IS NULL;
+  RETURN FOUND;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.load_batch(the_id text, the_version text, the_agent text, the_options jsonb, the_sha256 text, the_count integer, the_budget numeric, attempts integer, the_lease_seconds integer, policy madrugada.doubt_policy)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  the_key text;
+BEGIN
+  INSERT INTO batch (id, version, agent, agent_options, tasks_sha256, task_count, budget_usd, max_attempts, lease_seconds, doubt_policy)
+  VALUES (the_id, the_version, the_agent, the_options, the_sha256, the_count, the_budget, attempts, the_lease_seconds, policy)
+  RETURNING batch_key INTO the_key;
+  WITH lines AS (
+    DELETE FROM incoming_task t WHERE t.loading = pg_current_xact_id() RETURNING t.position, t.item, t.input
+  )
+  INSERT INTO task (batch_id, item, version, position, input)
+  SELECT the_id, l.item, the_version, l.position, l.input FROM lines l ORDER BY l.position;
+  PERFORM create_partitions(the_key);
+  RETURN the_key;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.lose_attempts(task_ids bigint[], why text)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  lost integer;
+BEGIN
+  PERFORM set_config('madrugada.reason', why, true);
+  WITH judged AS (
+    SELECT t.id, t.lease_token, b.max_attempts, b.max_losses,
+           (EXISTS (SELECT FROM call_intent i WHERE i.batch_key = t.batch_key AND i.task_id = t.id AND i.attempt = t.lease_token)
+            OR EXISTS (SELECT FROM step_record s WHERE s.batch_key = t.batch_key AND s.task_id = t.id AND s.attempt = t.lease_token))::integer AS recorded
+      FROM task t JOIN batch b ON b.batch_key = t.batch_key
+     WHERE t.id = ANY (task_ids) AND t.state = 'running'
+  ), decided AS (
+    SELECT j.*, t.losses + recorded AS new_losses,
+           t.attempts - t.losses - recorded >= j.max_attempts OR t.losses + recorded >= j.max_losses AS gives_up
+      FROM judged j JOIN task t ON t.id = j.id
+  ), ended AS (
+    UPDATE attempt a SET ended_at = now(), ending = 'lost', error = why FROM decided d WHERE a.task_id = d.id AND a.number = d.lease_token
+  )
+  UPDATE task t
+     SET state = CASE WHEN d.gives_up THEN 'failed' ELSE 'pending' END::task_state, losses = d.new_losses,
+         failure = CASE WHEN d.gives_up THEN jsonb_build_object('kind', 'lost', 'message', 'every allowed attempt was lost with its process; last: ' || why) END,
+         not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL, spent_usd = journal_cost(t.batch_key, t.id)
+    FROM decided d WHERE t.id = d.id;
+  GET DIAGNOSTICS lost = ROW_COUNT;
+  RETURN lost;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.may_pay_again(i madrugada.call_intent, policy madrugada.doubt_policy)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  kinds outcome_kind[] := ARRAY(
+    SELECT o.kind FROM call_outcome o
+     WHERE o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch);
+BEGIN
+  IF kinds && '{charged,recovered}' THEN
+    RETURN false;
+  END IF;
+  IF kinds && '{refused,not_sent}' THEN
+    RETURN true;
+  END IF;
+  RETURN policy = 'pay_again' AND (
+    kinds && '{unknown}'
+    OR i.deadline_at + interval '30 seconds' < now()
+    OR EXISTS (SELECT FROM worker w WHERE w.id = i.worker_id AND w.ended_at IS NOT NULL));
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.next_claimable_at(the_batch text)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+    SELECT t.not_before FROM task t
+     WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token > 0 AND t.not_before < 'infinity'
+     ORDER BY t.not_before LIMIT 1
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.now()
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+AS $function$SELECT pg_catalog.statement_timestamp()$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.record_event(subject text, event text, batch_key text, task_id bigint, from_state text, to_state text, slot text, worker_id bigint, lease_token bigint, reason text)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+    INSERT INTO audit_event (subject, event, batch_key, task_id, from_state, to_state, slot, worker_id, lease_token, reason, by_name, os_user)
+    VALUES (subject, event, batch_key, task_id, from_state, to_state, slot, worker_id, lease_token, reason, said('by'), said('os_user'))
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.refuse_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  RAISE EXCEPTION '% is append-only: % refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'insufficient_privilege';
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.register_worker(host text, boot_id text, pid integer, pid_started_at bigint)
+ RETURNS bigint
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+    INSERT INTO worker (host, boot_id, pid, pid_started_at) VALUES (host, boot_id, pid, pid_started_at) RETURNING id
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.release_silent_workers()
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  silent bigint[] := ARRAY(
+    SELECT w.id FROM worker w WHERE w.ended_at IS NULL AND w.heartbeat_at < now() - interval '10 seconds');
+  held bigint[];
+BEGIN
+  IF silent = '{}' THEN
+    RETURN 0;
+  END IF;
+  held := ARRAY(
+    SELECT t.id FROM task t
+     WHERE t.state = 'running' AND t.worker_id = ANY (silent) AND NOT slot_is_locked(t.slot)
+     ORDER BY t.id FOR UPDATE SKIP LOCKED);
+  RETURN CASE WHEN held = '{}' THEN 0 ELSE lose_attempts(held, 'its worker is silent and its slot is free') END;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.release_unknown_claims(the_slot text, the_worker bigint, known_tasks bigint[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  unseen bigint[] := ARRAY(
+    SELECT t.id FROM task t
+     WHERE t.state = 'running' AND t.worker_id = the_worker AND t.slot = the_slot AND t.id <> ALL (known_tasks)
+     ORDER BY t.id FOR UPDATE);
+BEGIN
+  PERFORM set_config('madrugada.reason', 'claimed, but the commit was not seen', true);
+  UPDATE attempt a SET ended_at = now(), ending = 'released', error = 'claimed, but the commit was not seen'
+    FROM task t WHERE t.id = ANY (unseen) AND a.task_id = t.id AND a.number = t.lease_token;
+  UPDATE task t SET state = 'pending', attempts = t.attempts - 1, not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL
+   WHERE t.id = ANY (unseen);
+  RETURN cardinality(unseen);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.resume_batch(the_batch text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  UPDATE batch b SET state = 'open', stop_reason = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
+  RETURN FOUND;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.retry_task(the_task bigint, pay_from integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  b batch%ROWTYPE;
+  t task%ROWTYPE;
+BEGIN
+  IF said('by') IS NULL OR said('reason') IS NULL THEN
+    RAISE EXCEPTION 'a retry needs a name and a reason';
+  END IF;
+  SELECT b.* INTO b FROM batch b JOIN task x ON x.batch_key = b.batch_key WHERE x.id = the_task FOR SHARE OF b;
+  IF b.state NOT IN ('open', 'stopped') THEN
+    RAISE EXCEPTION 'batch % is %: load the task again under another version', b.batch_key, b.state;
+  END IF;
+  UPDATE task SET state = 'pending', attempts = 0, losses = 0, failure = NULL, not_before = now()
+   WHERE id = the_task AND state = 'failed' RETURNING * INTO t;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  IF pay_from IS NOT NULL THEN
+    INSERT INTO pay_again (task_id, from_seq, to_seq, from_no, to_no)
+    SELECT the_task, pay_from, max(i.seq), coalesce(min(i.after_no) FILTER (WHERE i.seq = pay_from), 0), (SELECT last_value FROM journal_no)
+      FROM call_intent i WHERE i.batch_key = t.batch_key AND i.task_id = the_task
+    HAVING max(i.seq) >= pay_from;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'task % has no recorded call % or later', t.key, pay_from;
+    END IF;
+  END IF;
+  RETURN true;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.said(setting text)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+AS $function$ SELECT nullif(pg_catalog.current_setting('madrugada.' || setting, true), '') $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.settles(kind madrugada.outcome_kind)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT kind <> 'unknown' $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.slot_is_locked(the_slot text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+    SELECT EXISTS (SELECT FROM pg_locks l
+      WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND l.classid::bigint = slot_lock_class() AND l.objid::bigint = (slot_lock_key(the_slot)::bigint & 4294967295) AND l.granted)
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.slot_lock_class()
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$SELECT 1835102322$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.slot_lock_key(the_slot text)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$SELECT hashtext(the_slot)$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.stop_batch(the_batch text, why text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  UPDATE batch b SET state = 'stopped', stop_reason = why WHERE b.batch_key = the_batch AND b.state = 'open';
+  RETURN FOUND;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.stop_everything(why text)
+ RETURNS boolean
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+    WITH stopped AS (INSERT INTO stop_switch (reason) VALUES (why) ON CONFLICT DO NOTHING RETURNING id)
+    SELECT EXISTS (SELECT FROM stopped)
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.sweep_expired_leases(expired_after timestamp with time zone)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  expired bigint[] := ARRAY(
+    SELECT t.id FROM task t
+     WHERE t.state = 'running' AND t.lease_expires_at > expired_after AND t.lease_expires_at <= now()
+     ORDER BY t.id FOR UPDATE SKIP LOCKED);
+BEGIN
+  RETURN CASE WHEN expired = '{}' THEN 0 ELSE lose_attempts(expired, 'its lease ran out: no heartbeat, or no progress') END;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.wake_doubtful_tasks(the_worker bigint)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+    UPDATE task t SET not_before = now(), waiting_for = NULL
+     WHERE t.state = 'pending' AND t.waiting_for = 'doubt'
+       AND EXISTS (SELECT FROM call_intent i WHERE i.batch_key = t.batch_key AND i.task_id = t.id AND i.worker_id = the_worker)
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.wake_task(the_task bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  UPDATE task t SET not_before = now(), waiting_for = NULL
+   WHERE t.id = the_task AND t.state = 'pending' AND t.waiting_for IN ('doubt', 'settlement');
+  IF FOUND THEN
+    PERFORM pg_notify('madrugada_work', (SELECT t.batch_key FROM task t WHERE t.id = the_task));
+  END IF;
+END
+$function$;
+
+-- Views
+
+CREATE VIEW madrugada.audit_batch_totals AS
+ SELECT b.batch_key,
+    b.state,
+    b.task_count AS tasks,
+    t.completed,
+    t.failed,
+    j.calls,
+    j.charged,
+    r.refused,
+    r.not_sent,
+    d.in_doubt,
+    j.journal_usd,
+    j.unpriced,
+    l.bill_charges,
+    l.bill_usd,
+    l.other_batches,
+    ( SELECT count(*) AS count
+           FROM madrugada.bill x
+          WHERE (x.batch_key = b.batch_key)) AS bills
+   FROM (((((madrugada.batch b
+     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE (t_1.state = 'completed'::madrugada.task_state)) AS completed,
+            count(*) FILTER (WHERE (t_1.state = 'failed'::madrugada.task_state)) AS failed
+           FROM madrugada.task t_1
+          WHERE (t_1.batch_key = b.batch_key)) t)
+     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE j_1.answers) AS calls,
+            count(*) AS charged,
+            COALESCE(sum(j_1.cost_usd), (0)::numeric) AS journal_usd,
+            count(*) FILTER (WHERE (j_1.cost_usd IS NULL)) AS unpriced
+           FROM madrugada.audit_journal_charges j_1
+          WHERE (j_1.batch_key = b.batch_key)) j)
+     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE (o.kind = 'refused'::madrugada.outcome_kind)) AS refused,
+            count(*) FILTER (WHERE (o.kind = 'not_sent'::madrugada.outcome_kind)) AS not_sent
+           FROM madrugada.call_outcome o
+          WHERE (o.batch_key = b.batch_key)) r)
+     CROSS JOIN LATERAL ( SELECT count(*) AS in_doubt
+           FROM madrugada.audit_in_doubt d_1
+          WHERE (d_1.batch_key = b.batch_key)) d)
+     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE (c.other_batch IS NULL)) AS bill_charges,
+            sum(c.cost_usd) FILTER (WHERE (c.other_batch IS NULL)) AS bill_usd,
+            count(c.other_batch) AS other_batches
+           FROM madrugada.audit_charges c
+          WHERE (c.batch_key = b.batch_key)) l);
+
+CREATE VIEW madrugada.audit_bill_lines AS
+ SELECT b.batch_key,
+    l.bill_id,
+    l.line_no,
+    l.provider_request_id,
+    l.message_id,
+    l.tag,
+    l.at,
+    l.model,
+    l.cost_usd
+   FROM (madrugada.bill_line l
+     JOIN madrugada.bill b ON ((b.id = l.bill_id)))
+  WHERE (NOT (EXISTS ( SELECT
+           FROM madrugada.bill longer
+          WHERE (longer.continues = b.id))));
+
+CREATE VIEW madrugada.audit_charges AS
+ SELECT l.batch_key,
+    l.bill_id,
+    l.line_no,
+    l.provider_request_id,
+    l.message_id,
+    l.tag,
+    l.at,
+    l.model,
+    l.cost_usd,
+    COALESCE(i.task_id, o.task_id) AS task_id,
+    COALESCE(i.seq, o.seq) AS seq,
+    COALESCE(i.dispatch, o.dispatch) AS dispatch,
+    other.batch_key AS other_batch
+   FROM (((madrugada.audit_bill_lines l
+     LEFT JOIN LATERAL ( SELECT i_1.task_id,
+            i_1.seq,
+            i_1.dispatch
+           FROM madrugada.call_intent i_1
+          WHERE ((i_1.batch_key = l.batch_key) AND (i_1.tag = l.tag))
+         LIMIT 1) i ON (true))
+     LEFT JOIN LATERAL ( SELECT o_1.task_id,
+            o_1.seq,
+            o_1.dispatch
+           FROM madrugada.call_outcome o_1
+          WHERE ((o_1.batch_key = l.batch_key) AND (o_1.provider_request_id = l.provider_request_id) AND (i.task_id IS NULL))
+          ORDER BY o_1.task_id, o_1.seq, o_1.dispatch
+         LIMIT 1) o ON (true))
+     LEFT JOIN LATERAL ( SELECT x.batch_key
+           FROM madrugada.call_intent x
+          WHERE ((x.tag = l.tag) AND (x.batch_key <> l.batch_key) AND (i.task_id IS NULL) AND (o.task_id IS NULL))
+         LIMIT 1) other ON (true));
+
+CREATE VIEW madrugada.audit_duplicate_charges AS
+ SELECT c.batch_key,
+    t.key,
+    c.task_id,
+    c.seq,
+    count(*) AS charges,
+    (sum(c.cost_usd) - max(c.cost_usd)) AS paid_twice_usd,
+    array_agg(DISTINCT c.dispatch) AS dispatches,
+    ((EXISTS ( SELECT
+           FROM madrugada.audit_in_doubt d
+          WHERE ((d.batch_key = c.batch_key) AND (d.task_id = c.task_id) AND (d.seq = c.seq)))) OR ( SELECT (count(*) > 1)
+           FROM madrugada.audit_journal_charges j
+          WHERE ((j.batch_key = c.batch_key) AND (j.task_id = c.task_id) AND (j.seq = c.seq)))) AS named_in_doubt
+   FROM (madrugada.audit_charges c
+     JOIN madrugada.task t ON ((t.id = c.task_id)))
+  GROUP BY c.batch_key, t.key, c.task_id, c.seq
+ HAVING (count(*) > 1);
+
+CREATE VIEW madrugada.audit_in_doubt AS
+ SELECT i.batch_key,
+    t.key,
+    i.task_id,
+    i.seq,
+    i.dispatch,
+    i.model,
+    i.slot,
+    i.worker_id,
+    i.sent_at,
+    i.deadline_at,
+        CASE
+            WHEN (w.ended_at IS NULL) THEN (i.deadline_at + '00:00:30'::interval)
+            ELSE w.ended_at
+        END AS waiting_until,
+    i.worst_case_usd,
+    u.error,
+    i.tag,
+    ((EXISTS ( SELECT
+           FROM madrugada.audit_bill_lines l
+          WHERE ((l.batch_key = i.batch_key) AND (l.tag = i.tag)))) OR (EXISTS ( SELECT
+           FROM madrugada.audit_bill_lines l
+          WHERE ((l.batch_key = i.batch_key) AND (l.provider_request_id = u.provider_request_id))))) AS billed
+   FROM (((madrugada.call_intent i
+     JOIN madrugada.task t ON ((t.id = i.task_id)))
+     LEFT JOIN madrugada.worker w ON ((w.id = i.worker_id)))
+     LEFT JOIN madrugada.call_outcome u ON (((u.batch_key = i.batch_key) AND (u.task_id = i.task_id) AND (u.seq = i.seq) AND (u.dispatch = i.dispatch) AND (u.kind = 'unknown'::madrugada.outcome_kind))))
+  WHERE (NOT (EXISTS ( SELECT
+           FROM madrugada.call_outcome o
+          WHERE ((o.batch_key = i.batch_key) AND (o.task_id = i.task_id) AND (o.seq = i.seq) AND (o.dispatch = i.dispatch) AND madrugada.settles(o.kind)))));
+
+CREATE VIEW madrugada.audit_journal_charges AS
+ SELECT batch_key,
+    task_id,
+    seq,
+    dispatch,
+    kind,
+    answers,
+    provider_request_id,
+    message_id,
+    cost_usd,
+    received_at
+   FROM madrugada.call_outcome o
+  WHERE ((kind = 'charged'::madrugada.outcome_kind) OR ((kind = 'recovered'::madrugada.outcome_kind) AND (NOT (EXISTS ( SELECT
+           FROM madrugada.call_outcome c
+          WHERE ((c.batch_key = o.batch_key) AND (c.task_id = o.task_id) AND (c.seq = o.seq) AND (c.dispatch = o.dispatch) AND (c.kind = 'charged'::madrugada.outcome_kind)))))));
+
+CREATE VIEW madrugada.audit_task_charges AS
+ SELECT t.batch_key,
+    t.key,
+    t.item,
+    t."position",
+    t.state,
+    ( SELECT count(*) AS count
+           FROM madrugada.attempt a
+          WHERE (a.task_id = t.id)) AS attempts,
+    COALESCE(j.calls, (0)::bigint) AS calls,
+    COALESCE(j.charged, (0)::bigint) AS charged,
+    COALESCE(j.journal_usd, (0)::numeric) AS journal_usd,
+    c.charges AS bill_charges,
+    c.bill_usd
+   FROM ((madrugada.task t
+     LEFT JOIN ( SELECT audit_journal_charges.batch_key,
+            audit_journal_charges.task_id,
+            count(*) FILTER (WHERE audit_journal_charges.answers) AS calls,
+            count(*) AS charged,
+            sum(audit_journal_charges.cost_usd) AS journal_usd
+           FROM madrugada.audit_journal_charges
+          GROUP BY audit_journal_charges.batch_key, audit_journal_charges.task_id) j ON (((j.batch_key = t.batch_key) AND (j.task_id = t.id))))
+     LEFT JOIN ( SELECT audit_charges.batch_key,
+            audit_charges.task_id,
+            count(*) AS charges,
+            sum(audit_charges.cost_usd) AS bill_usd
+           FROM madrugada.audit_charges
+          GROUP BY audit_charges.batch_key, audit_charges.task_id) c ON (((c.batch_key = t.batch_key) AND (c.task_id = t.id))));
+
+CREATE VIEW madrugada.audit_unmatched AS
+ SELECT c.batch_key,
+        CASE
+            WHEN (c.task_id IS NULL) THEN 'charged, but not in the journal'::text
+            WHEN (j.task_id IS NOT NULL) THEN 'amount differs'::text
+            WHEN (EXISTS ( SELECT
+               FROM madrugada.call_outcome o
+              WHERE ((o.batch_key = c.batch_key) AND (o.task_id = c.task_id) AND (o.seq = c.seq) AND (o.dispatch = c.dispatch) AND madrugada.settles(o.kind)))) THEN 'charged, but refused or not sent by the journal'::text
+            ELSE 'charged, but the journal has no answer: in doubt'::text
+        END AS difference,
+    t.key,
+    c.task_id,
+    c.seq,
+    c.dispatch,
+    c.bill_id,
+    c.line_no,
+    c.provider_request_id,
+    c.cost_usd AS bill_usd,
+    j.cost_usd AS journal_usd
+   FROM ((madrugada.audit_charges c
+     LEFT JOIN madrugada.task t ON ((t.id = c.task_id)))
+     LEFT JOIN madrugada.audit_journal_charges j ON (((j.batch_key = c.batch_key) AND (j.task_id = c.task_id) AND (j.seq = c.seq) AND (j.dispatch = c.dispatch))))
+  WHERE ((c.other_batch IS NULL) AND ((j.task_id IS NULL) OR (j.cost_usd IS DISTINCT FROM c.cost_usd)))
+UNION ALL
+ SELECT j.batch_key,
+    'in the journal, but not on the bill'::text AS difference,
+    t.key,
+    j.task_id,
+    j.seq,
+    j.dispatch,
+    NULL::bigint AS bill_id,
+    NULL::integer AS line_no,
+    j.provider_request_id,
+    NULL::numeric AS bill_usd,
+    j.cost_usd AS journal_usd
+   FROM ((madrugada.audit_journal_charges j
+     JOIN madrugada.task t ON ((t.id = j.task_id)))
+     JOIN madrugada.call_intent i ON (((i.batch_key = j.batch_key) AND (i.task_id = j.task_id) AND (i.seq = j.seq) AND (i.dispatch = j.dispatch))))
+  WHERE ((COALESCE(j.cost_usd, (1)::numeric) > (0)::numeric) AND (EXISTS ( SELECT
+           FROM madrugada.bill b
+          WHERE (b.batch_key = j.batch_key))) AND (NOT (EXISTS ( SELECT
+           FROM madrugada.audit_bill_lines l
+          WHERE ((l.batch_key = j.batch_key) AND (l.tag = i.tag))))) AND (NOT (EXISTS ( SELECT
+           FROM madrugada.audit_bill_lines l
+          WHERE ((l.batch_key = j.batch_key) AND (l.provider_request_id = j.provider_request_id))))));
+
+CREATE VIEW madrugada.call AS
+ SELECT i.batch_key,
+    i.task_id,
+    t.key,
+    i.seq,
+    i.dispatch,
+    i.scope,
+    i.occurrence,
+    i.attempt,
+    i.slot,
+    i.method,
+    i.path,
+    i.model,
+    i.tag,
+    o.kind,
+    COALESCE(madrugada.settles(o.kind), false) AS settled,
+    COALESCE(o.answers, false) AS answers,
+    o.status,
+    o.error,
+    o.provider_request_id,
+    o.message_id,
+    o.input_tokens,
+    o.output_tokens,
+    o.cache_read_tokens,
+    o.cache_write_5m_tokens,
+    o.cache_write_1h_tokens,
+    o.cost_usd,
+    i.sent_at,
+    i.deadline_at,
+    o.received_at,
+    o.completed_no,
+    i.request_sha256,
+    madrugada.body_text(i.request) AS request,
+    madrugada.body_text(o.response) AS response
+   FROM ((madrugada.call_intent i
+     JOIN madrugada.task t ON ((t.id = i.task_id)))
+     LEFT JOIN LATERAL ( SELECT o_1.batch_key,
+            o_1.task_id,
+            o_1.seq,
+            o_1.dispatch,
+            o_1.kind,
+            o_1.status,
+            o_1.error,
+            o_1.shown,
+            o_1.provider_request_id,
+            o_1.message_id,
+            o_1.response_headers,
+            o_1.response,
+            o_1.input_tokens,
+            o_1.output_tokens,
+            o_1.cache_read_tokens,
+            o_1.cache_write_5m_tokens,
+            o_1.cache_write_1h_tokens,
+            o_1.cost_usd,
+            o_1.answers,
+            o_1.completed_no,
+            o_1.received_at
+           FROM madrugada.call_outcome o_1
+          WHERE ((o_1.batch_key = i.batch_key) AND (o_1.task_id = i.task_id) AND (o_1.seq = i.seq) AND (o_1.dispatch = i.dispatch))
+          ORDER BY (array_position('{charged,recovered,refused,not_sent,unknown}'::madrugada.outcome_kind[], o_1.kind))
+         LIMIT 1) o ON (true));
+
+-- Triggers
+
+CREATE CONSTRAINT TRIGGER batch_task_count AFTER INSERT ON madrugada.batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_count();
+CREATE TRIGGER audit_update_refused BEFORE UPDATE ON madrugada.audit_event FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
+CREATE TRIGGER batch_insert_audit AFTER INSERT ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_batch_state();
+CREATE TRIGGER batch_state_audit AFTER UPDATE ON madrugada.batch FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION madrugada.audit_batch_state();
+CREATE TRIGGER batch_state_guard BEFORE UPDATE ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.guard_batch_state();
+CREATE TRIGGER bill_audit AFTER INSERT ON madrugada.bill FOR EACH ROW EXECUTE FUNCTION madrugada.audit_bill();
+CREATE TRIGGER intent_append_only BEFORE DELETE OR UPDATE ON madrugada.call_intent FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
+CREATE TRIGGER intent_fence BEFORE INSERT ON madrugada.call_intent FOR EACH ROW EXECUTE FUNCTION madrugada.fence_intent();
+CREATE TRIGGER outcome_answer BEFORE INSERT ON madrugada.call_outcome FOR EACH ROW EXECUTE FUNCTION madrugada.choose_answer();
+CREATE TRIGGER outcome_append_only BEFORE DELETE OR UPDATE ON madrugada.call_outcome FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
+CREATE TRIGGER step_append_only BEFORE DELETE OR UPDATE ON madrugada.step_record FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
+CREATE TRIGGER step_fence BEFORE INSERT ON madrugada.step_record FOR EACH ROW EXECUTE FUNCTION madrugada.fence_step();
+CREATE TRIGGER stop_audit AFTER INSERT OR UPDATE ON madrugada.stop_switch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_stop();
+CREATE TRIGGER task_closed_list AFTER INSERT ON madrugada.task REFERENCING NEW TABLE AS new_tasks FOR EACH STATEMENT EXECUTE FUNCTION madrugada.guard_closed_list();
+CREATE TRIGGER task_delete_guard BEFORE DELETE ON madrugada.task FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_delete();
+CREATE TRIGGER task_state_audit AFTER UPDATE ON madrugada.task FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION madrugada.audit_task_state();
+CREATE TRIGGER task_state_guard BEFORE UPDATE ON madrugada.task FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_state();
+CREATE TRIGGER worker_end_audit AFTER UPDATE ON madrugada.worker FOR EACH ROW WHEN (((old.ended_at IS NULL) AND (new.ended_at IS NOT NULL))) EXECUTE FUNCTION madrugada.audit_worker();
+CREATE TRIGGER worker_start_audit AFTER INSERT ON madrugada.worker FOR EACH ROW EXECUTE FUNCTION madrugada.audit_worker();
+
+-- Owners other than the owner of the schema
+
+ALTER SCHEMA madrugada OWNER TO madrugada_owner;
+
+-- Rights of others than the owner
+
+GRANT EXECUTE ON FUNCTION madrugada.batch_named(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.body_text(bytea) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.check_server_identity() TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.claim_task(text,text,bigint,text,integer) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.close_batch(text,boolean) TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.complete_task(bigint,bigint,bigint,jsonb,integer) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.confirm_server_identity() TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.end_attempt(bigint,bigint,bigint,madrugada.attempt_ending,jsonb,boolean,timestamp with time zone,text,integer) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.end_worker(bigint,text) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.heartbeat(bigint,bigint[],bigint[]) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.is_stopped() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.journal_cost(text,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.leave_worker(bigint,text) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.lift_stop() TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.load_batch(text,text,text,jsonb,text,integer,numeric,integer,integer,madrugada.doubt_policy) TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.may_pay_again(madrugada.call_intent,madrugada.doubt_policy) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.next_claimable_at(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.now() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.register_worker(text,text,integer,bigint) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.release_silent_workers() TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.release_unknown_claims(text,bigint,bigint[]) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.resume_batch(text) TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.retry_task(bigint,integer) TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.said(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.settles(madrugada.outcome_kind) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.slot_is_locked(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.slot_lock_class() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.slot_lock_key(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.stop_batch(text,text) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.stop_everything(text) TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.sweep_expired_leases(timestamp with time zone) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.wake_task(bigint) TO madrugada_operator, madrugada_worker;
+GRANT INSERT, SELECT ON TABLE madrugada.bill TO madrugada_operator;
+GRANT INSERT, SELECT ON TABLE madrugada.bill_line TO madrugada_operator;
+GRANT INSERT, SELECT ON TABLE madrugada.call_intent TO madrugada_worker;
+GRANT INSERT, SELECT ON TABLE madrugada.call_outcome TO madrugada_worker;
+GRANT INSERT, SELECT ON TABLE madrugada.incoming_task TO madrugada_operator;
+GRANT INSERT, SELECT ON TABLE madrugada.step_record TO madrugada_worker;
+GRANT INSERT, SELECT, UPDATE ON TABLE madrugada.model_price TO madrugada_operator;
+GRANT SELECT ON TABLE madrugada.attempt TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.audit_batch_totals TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.audit_bill_lines TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.audit_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.audit_duplicate_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.audit_event TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.audit_in_doubt TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.audit_journal_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.audit_task_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.audit_unmatched TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.batch TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.bill TO madrugada_approver, madrugada_auditor, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.bill_line TO madrugada_approver, madrugada_auditor, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.call TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.call_intent TO madrugada_approver, madrugada_auditor, madrugada_operator;
+GRANT SELECT ON TABLE madrugada.call_outcome TO madrugada_approver, madrugada_auditor, madrugada_operator;
+GRANT SELECT ON TABLE madrugada.incoming_task TO madrugada_approver, madrugada_auditor, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.model_price TO madrugada_approver, madrugada_auditor, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.pay_again TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.schema_migration TO PUBLIC, madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.server_identity TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.step_record TO madrugada_approver, madrugada_auditor, madrugada_operator;
+GRANT SELECT ON TABLE madrugada.stop_switch TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.task TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.worker TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT, USAGE ON SEQUENCE madrugada.journal_no TO madrugada_worker;
+GRANT USAGE ON SCHEMA madrugada TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
