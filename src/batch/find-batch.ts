@@ -1,4 +1,5 @@
 import { MadrugadaError } from '../errors.ts';
+import type { BatchState, DoubtPolicy } from '../postgres/schema-types.ts';
 import type { Queryable } from './queryable.ts';
 
 export type Batch = {
@@ -8,7 +9,7 @@ export type Batch = {
   readonly key: string;
   readonly agent: string;
   readonly agentOptions: Readonly<Record<string, string>>;
-  readonly state: 'open' | 'stopped' | 'closed' | 'archived';
+  readonly state: BatchState;
   readonly stopReason: string | null;
   readonly tasks: number;
   readonly tasksSha256: string;
@@ -16,7 +17,7 @@ export type Batch = {
   readonly budgetUsd: string | null;
   readonly maxAttempts: number;
   readonly leaseSeconds: number;
-  readonly doubtPolicy: 'pay_again' | 'hold';
+  readonly doubtPolicy: DoubtPolicy;
   readonly createdAt: Date;
   readonly closedAt: Date | null;
 };

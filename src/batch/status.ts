@@ -1,3 +1,5 @@
+import { sql } from 'kysely';
+import { rowsOf, schema } from '../postgres/query-builder.ts';
 import type { Queryable } from './queryable.ts';
 
 /** What a slot is doing. Times are the database's. */
@@ -29,59 +31,79 @@ export type RecentRefusals = {
 const FAILED_SHOWN = 20;
 
 /** The slots that hold a task, of one batch or of all. */
-export async function busySlots(db: Queryable, key?: string): Promise<SlotStatus[]> {
-  const { rows } = await db.query<SlotStatus>(
-    `SELECT t.slot, t.batch_key AS "batchKey", t.key AS task, t.lease_token AS attempt, a.started_at AS since,
-            t.lease_expires_at AS "leaseExpiresAt", w.heartbeat_at AS "heartbeatAt",
-            (SELECT max(i.seq) FROM madrugada.call_intent i
-              WHERE i.batch_key = t.batch_key AND i.task_id = t.id AND i.attempt = t.lease_token) AS "lastCall"
-       FROM madrugada.task t
-       JOIN madrugada.attempt a ON a.task_id = t.id AND a.number = t.lease_token
-       LEFT JOIN madrugada.worker w ON w.id = t.worker_id
-      WHERE t.state = 'running' AND ($1::text IS NULL OR t.batch_key = $1)
-      ORDER BY t.slot, t.key`,
-    [key ?? null],
-  );
-  return rows;
+export function busySlots(db: Queryable, key?: string): Promise<SlotStatus[]> {
+  const query = schema
+    .selectFrom('task as t')
+    .innerJoin('attempt as a', (join) => join.onRef('a.task_id', '=', 't.id').onRef('a.number', '=', 't.lease_token'))
+    .leftJoin('worker as w', 'w.id', 't.worker_id')
+    .where('t.state', '=', 'running')
+    .$if(key !== undefined, (all) => all.where('t.batch_key', '=', key ?? ''))
+    .select(({ ref, selectFrom }) => [
+      ref('t.slot').$notNull().as('slot'), // a running task has one
+      ref('t.lease_expires_at').$notNull().as('leaseExpiresAt'),
+      selectFrom('call_intent as i')
+        .whereRef('i.batch_key', '=', 't.batch_key')
+        .whereRef('i.task_id', '=', 't.id')
+        .whereRef('i.attempt', '=', 't.lease_token')
+        .select((call) => call.fn.max('i.seq').as('seq'))
+        .as('lastCall'),
+    ])
+    .select(['t.batch_key as batchKey', 't.key as task', 't.lease_token as attempt'])
+    .select(['a.started_at as since', 'w.heartbeat_at as heartbeatAt'])
+    .orderBy('t.slot')
+    .orderBy('t.key');
+  return rowsOf(db, query);
 }
 
 /** Pending tasks of a batch that wait for something, by what they wait for. `until` is the next that time alone sets free. */
-export async function waitingTasks(db: Queryable, key: string): Promise<WaitingTasks[]> {
-  const { rows } = await db.query<WaitingTasks>(
-    `SELECT waiting_for AS "waitingFor", count(*)::integer AS tasks, min(not_before) FILTER (WHERE isfinite(not_before)) AS until
-       FROM madrugada.task WHERE batch_key = $1 AND state = 'pending' AND waiting_for IS NOT NULL
-      GROUP BY waiting_for ORDER BY waiting_for`,
-    [key],
-  );
-  return rows;
+export function waitingTasks(db: Queryable, key: string): Promise<WaitingTasks[]> {
+  const query = schema
+    .selectFrom('task')
+    .where('batch_key', '=', key)
+    .where('state', '=', 'pending')
+    .where('waiting_for', 'is not', null)
+    .groupBy('waiting_for')
+    .select(({ ref, fn }) => [
+      ref('waiting_for').$notNull().as('waitingFor'),
+      fn.countAll<number>().as('tasks'),
+      fn
+        .min('not_before')
+        .filterWhere(fn<boolean>('isfinite', ['not_before']), 'is', true)
+        .as('until'),
+    ])
+    .orderBy('waiting_for');
+  return rowsOf(db, query);
 }
 
 /** The first 20 failed tasks of a batch. */
-export async function failedTasks(db: Queryable, key: string): Promise<FailedTask[]> {
-  const { rows } = await db.query<FailedTask>(
-    `SELECT key, coalesce(failure ->> 'message', failure::text) AS message
-       FROM madrugada.task WHERE batch_key = $1 AND state = 'failed' ORDER BY position LIMIT $2`,
-    [key, FAILED_SHOWN],
-  );
-  return rows;
+export function failedTasks(db: Queryable, key: string): Promise<FailedTask[]> {
+  const query = schema
+    .selectFrom('task')
+    .where('batch_key', '=', key)
+    .where('state', '=', 'failed')
+    .select(['key', sql<string>`coalesce(failure ->> 'message', failure::text)`.as('message')])
+    .orderBy('position')
+    .limit(FAILED_SHOWN);
+  return rowsOf(db, query);
 }
 
 /** What the provider has refused of a batch in the last ten minutes. */
-export async function recentRefusals(db: Queryable, key: string): Promise<RecentRefusals[]> {
-  const { rows } = await db.query<RecentRefusals>(
-    `SELECT status, error, count(*)::integer AS dispatches
-       FROM madrugada.call_outcome
-      WHERE batch_key = $1 AND kind = 'refused' AND received_at > madrugada.now() - interval '10 minutes'
-      GROUP BY status, error ORDER BY dispatches DESC, status, error`,
-    [key],
-  );
-  return rows;
+export function recentRefusals(db: Queryable, key: string): Promise<RecentRefusals[]> {
+  const query = schema
+    .selectFrom('call_outcome')
+    .where('batch_key', '=', key)
+    .where('kind', '=', 'refused')
+    .where('received_at', '>', sql<Date>`madrugada.now() - interval '10 minutes'`)
+    .groupBy(['status', 'error'])
+    .select(({ fn }) => ['status', 'error', fn.countAll<number>().as('dispatches')])
+    .orderBy('dispatches', 'desc')
+    .orderBy('status')
+    .orderBy('error');
+  return rowsOf(db, query);
 }
 
 /** The reason of the stop of everything that is in force, or undefined. */
 export async function stopInForce(db: Queryable): Promise<string | undefined> {
-  const { rows } = await db.query<{ reason: string }>(
-    'SELECT reason FROM madrugada.stop_switch WHERE lifted_at IS NULL',
-  );
-  return rows[0]?.reason;
+  const [stop] = await rowsOf(db, schema.selectFrom('stop_switch').where('lifted_at', 'is', null).select('reason'));
+  return stop?.reason;
 }
