@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
@@ -22,6 +22,7 @@ declare module 'vitest' {
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const home = await mkdtemp(join(tmpdir(), 'madrugada-test-'));
+  await chmod(home, 0o755); // else a server started by root has to live elsewhere, and would not be deleted with this folder
   const given = process.env.TEST_DATABASE_URL;
   const serverUrl = given || (await startEmbedded(join(home, 'home'))).url;
   const templateDatabase = `madrugada_template_${process.pid}`;
