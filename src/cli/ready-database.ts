@@ -1,12 +1,23 @@
-import { migrate } from '../postgres/migrate.ts';
+import { openClient } from '../postgres/connect.ts';
+import { migrate, requireSchema } from '../postgres/migrate.ts';
 import { databaseUrl } from '../postgres/url.ts';
 
 /**
  * The URL of the database to work with. The embedded one is started and migrated when needed; a server of one's own is migrated only by
- * `madrugada init`, because a night's login need not have the rights for it.
+ * `madrugada init`, because a night's login need not have the rights for it: it is refused unless it has exactly this version's schema.
  */
 export async function readyDatabase(): Promise<string> {
   const url = await databaseUrl();
   if (!process.env.DATABASE_URL) await migrate(url);
+  else await checkSchema(url);
   return url;
+}
+
+async function checkSchema(url: string): Promise<void> {
+  const client = await openClient({ url, as: 'operator', applicationName: 'madrugada schema check' });
+  try {
+    await requireSchema(client);
+  } finally {
+    await client.end();
+  }
 }

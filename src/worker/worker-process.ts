@@ -7,6 +7,7 @@ import { JournalWriter } from '../journal/journal-writer.ts';
 import { thisProcess } from '../lease/process-identity.ts';
 import { leaveWorker, registerWorker } from '../lease/worker-row.ts';
 import { openClient, openPool } from '../postgres/connect.ts';
+import { requireSchema } from '../postgres/migrate.ts';
 import { readPrices } from '../provider/read-prices.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { OpenBatches } from './open-batches.ts';
@@ -90,6 +91,7 @@ export class WorkerProcess {
   async #register(): Promise<number> {
     const client = await openClient({ url: this.#options.url, as: 'worker', applicationName: 'madrugada/register' });
     try {
+      await requireSchema(client);
       const { rows } = await client.query<{ same: boolean }>('SELECT madrugada.check_server_identity() AS same');
       if (!rows[0]?.same)
         throw new MadrugadaError(
