@@ -114,7 +114,7 @@ export class TestWorker {
     const agent = defineAgent({
       input: z.unknown(),
       output: z.any(),
-      run: async (task) => run(task),
+      run: async (task) => (await run(task)) ?? null,
       ...(check && { check }),
     });
     let session: Session | undefined;
