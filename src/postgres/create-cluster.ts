@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { chmodSync, chownSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { MadrugadaError } from '../errors.ts';
@@ -28,9 +30,10 @@ export async function createCluster(
   account: ServerAccount | undefined,
 ): Promise<void> {
   const parent = dirname(data);
-  discardDrafts(parent, basename(data));
-  const draft = `${data}.draft`;
-  const passwordFile = `${data}.draft-password`;
+  await discardDrafts(parent, basename(data));
+  // A name of its own: the tools of a command killed half-way may still be writing into theirs.
+  const draft = `${data}.draft-${randomBytes(4).toString('hex')}`;
+  const passwordFile = `${draft}.password`;
   mkdirSync(draft, { mode: 0o700 });
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
   chmodSync(draft, 0o700);
@@ -45,10 +48,11 @@ export async function createCluster(
   renameSync(draft, data);
 }
 
-/** What an initialisation killed half-way left behind. */
-function discardDrafts(parent: string, name: string): void {
+/** What an initialisation killed half-way left behind; repeated while its tools, which outlive it, go on creating files there. */
+async function discardDrafts(parent: string, name: string): Promise<void> {
   for (const entry of readdirSync(parent))
-    if (entry.startsWith(`${name}.draft`)) rmSync(join(parent, entry), { recursive: true });
+    if (entry.startsWith(`${name}.draft`))
+      await rm(join(parent, entry), { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
 }
 
 /** Detached, so that Ctrl-C on the command does not strike it; its output is shown if it fails. */
