@@ -86,9 +86,7 @@ async function dispatchOnce(
   if (!committed) return { kind: 'ended', verdict: await explainRefusal(env.pool, lease, call.seq) };
   await failpoint('journal.intent.after', lease.key);
 
-  const reception = new Reception((chunk, { stream, status, headers }) =>
-    passOn(call, chunk, stream?.error, stream?.isComplete ?? false, status, headers),
-  );
+  const reception = new Reception((chunk) => passOn(call, chunk, reception));
   const end = deadline.maySend
     ? await send(env.dispatcher, call.request, tag, deadline, reception)
     : ({ kind: 'not sent', error: 'too late to be sent' } as const);
@@ -98,20 +96,14 @@ async function dispatchOnce(
 }
 
 /** Passes a stream on as it arrives, all but its end: the code sees that only when the outcome is committed. */
-function passOn(
-  call: LiveCall,
-  chunk: Buffer,
-  error: string | undefined,
-  isComplete: boolean,
-  status: number,
-  headers: Record<string, string>,
-): void {
-  if (!call.issue.isOpen || isComplete) return;
-  if (!call.issue.isStreaming) {
-    if (error !== undefined) return; // refused before anything was generated: tried again unseen
-    call.issue.openStream(status, headers);
-  }
-  call.issue.pushChunk(chunk);
+function passOn({ issue }: LiveCall, chunk: Buffer, reception: Reception): void {
+  if (!issue.isOpen || reception.stream?.isComplete) return;
+  if (issue.isStreaming) {
+    issue.pushChunk(chunk);
+  } else if (reception.stream?.error === undefined) {
+    issue.openStream(reception.status, reception.headers);
+    issue.pushChunk(reception.body); // one asked again after an abort gets also what came before
+  } // else refused before anything was generated: tried again unseen
 }
 
 async function record(

@@ -162,7 +162,11 @@ function gather(rows: CallRow[]): Map<number, RecordedCall> {
   for (const row of rows) {
     const call = calls.get(row.seq) ?? newCall(row);
     calls.set(row.seq, call);
-    call.lastDispatch = row.dispatch;
+    if (row.dispatch > call.lastDispatch) {
+      // a failure that a later dispatch went out without having seen was tried afresh: the code went on from what came then
+      call.results = call.results.filter((result) => result.kind === 'answer' || result.completedNo <= row.after_no);
+      call.lastDispatch = row.dispatch;
+    }
     if (!row.may_follow) call.doubt = { dispatch: row.dispatch, waitUntil: row.wait_until ?? undefined };
     const result = resultOf(row);
     if (result) call.results.push(result);
