@@ -8,7 +8,7 @@ export type ScriptStep =
 /** What the reader of a script meets next, in this order of precedence. */
 const TOKEN = new RegExp(
   [
-    String.raw`(?<comment>--[^\n]*|/\*[\s\S]*?\*/)`,
+    String.raw`(?<comment>--[^\n]*|(?<block>/\*))`,
     String.raw`(?<quoted>[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?<tag>\w*)\$[\s\S]*?\$\k<tag>\$)`,
     '(?<cast>::)',
     String.raw`:(?:'(?<literal>\w+)'|"(?<identifier>\w+)"|(?<plain>\w+))`,
@@ -33,7 +33,7 @@ export function* readScript(script: string, variables: ReadonlyMap<string, strin
     if (match === null) break;
     const groups = match.groups ?? {};
     if (text.trim() === '') start = at;
-    at = TOKEN.lastIndex;
+    at = groups.block === undefined ? TOKEN.lastIndex : endOfComment(script, TOKEN.lastIndex);
     if (groups.command !== undefined) {
       const [name = '', ...words] = splitWords(groups.command.slice(1), variables);
       yield { kind: 'command', name, words, line: lineAt(script, match.index) };
@@ -44,6 +44,18 @@ export function* readScript(script: string, variables: ReadonlyMap<string, strin
     else text += ' ';
   }
   if (text.trim() !== '') yield { kind: 'statement', text: text.trim(), line: lineAt(script, start) };
+}
+
+/** Where the comment ends whose text begins at `from`: comments nest in SQL. */
+function endOfComment(script: string, from: number): number {
+  const edge = /\/\*|\*\//g;
+  edge.lastIndex = from;
+  for (let depth = 1; depth > 0; ) {
+    const match = edge.exec(script);
+    if (match === null) return script.length;
+    depth += match[0] === '/*' ? 1 : -1;
+  }
+  return edge.lastIndex;
 }
 
 function fillIn(
