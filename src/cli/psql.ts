@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { parseDatabaseUrl } from '../postgres/parse-url.ts';
 import { runSmallPsql } from './small-psql.ts';
 
 /**
@@ -16,7 +17,7 @@ export async function runPsql(url: string, args: string[]): Promise<number> {
 
 function runInstalledPsql(url: string, args: string[]): Promise<number> {
   // The password goes by the environment: arguments can be read by every user of the machine.
-  const address = new URL(url);
+  const address = parseDatabaseUrl(url);
   const password = decodeURIComponent(address.password);
   address.password = '';
   const child = spawn('psql', ['-d', address.href, ...args], {

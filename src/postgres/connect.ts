@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { MadrugadaError } from '../errors.ts';
+import { parseDatabaseUrl } from './parse-url.ts';
 import { valueTypes } from './value-types.ts';
 
 /** Database roles (`madrugada_<name>`) that a connection can run under; what each may do is in the grants of the migrations. */
@@ -85,9 +85,7 @@ function sessionSettings(as: DatabaseRole | undefined): string[] {
 
 /** What stands in a URL wins over the configuration in node-postgres: options there would drop the role. */
 function separateOptions(url: string): { connectionString: string; options: string } {
-  if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url))
-    throw new MadrugadaError('DATABASE_URL is not a URL of the form postgres://USER:PASSWORD@HOST:PORT/DATABASE');
-  const parsed = new URL(url);
+  const parsed = parseDatabaseUrl(url);
   const options = parsed.searchParams.get('options') ?? '';
   for (const name of ['options', 'application_name']) parsed.searchParams.delete(name);
   return { connectionString: parsed.href, options };

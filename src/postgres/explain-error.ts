@@ -10,6 +10,8 @@ const UNREACHABLE = new Set([
   'EHOSTUNREACH',
   'EPIPE',
 ]);
+/** A server may hang up while we connect, or later. */
+const SOCKET_CALLS = new Set(['connect', 'getaddrinfo', 'read', 'write']);
 const TIMED_OUT = /timeout exceeded when trying to connect|Query read timeout|Connection terminated|timeout expired/;
 
 /** What the server says when it is there but cannot serve us; by SQLSTATE. */
@@ -35,8 +37,8 @@ export function explainDatabaseError(error: unknown): MadrugadaError | undefined
   if (!(error instanceof Error)) return undefined;
   if (error instanceof DatabaseError) return explainRefusal(error);
   const code = 'code' in error ? String(error.code) : '';
-  const isConnecting = 'syscall' in error && ['connect', 'getaddrinfo'].includes(String(error.syscall));
-  if ((UNREACHABLE.has(code) && isConnecting) || TIMED_OUT.test(error.message))
+  const isSocket = 'syscall' in error && SOCKET_CALLS.has(String(error.syscall));
+  if ((UNREACHABLE.has(code) && isSocket) || TIMED_OUT.test(error.message))
     return new MadrugadaError(
       `the database cannot be reached (${error.message}); is it running, and does DATABASE_URL point at it?`,
       3,
