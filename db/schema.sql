@@ -1047,10 +1047,14 @@ BEGIN
   IF b.state NOT IN ('open', 'stopped') THEN
     RAISE EXCEPTION 'batch % is %: load the task again under another version', b.batch_key, b.state;
   END IF;
-  UPDATE task SET state = 'pending', attempts = 0, losses = 0, failure = NULL, not_before = now()
-   WHERE id = the_task AND state = 'failed' RETURNING * INTO t;
-  IF NOT FOUND THEN
+  SELECT * INTO t FROM task WHERE id = the_task FOR UPDATE;
+  IF t.state <> 'failed' AND (t.waiting_for IS DISTINCT FROM 'settlement' OR pay_from IS NULL) THEN
     RETURN false;
+  END IF;
+  UPDATE task SET state = 'pending', attempts = 0, losses = 0, failure = NULL, not_before = now(), waiting_for = NULL WHERE id = the_task;
+  IF t.state = 'pending' THEN -- no passage between states, and still a decision to be found
+    PERFORM record_event('task', 'retried', t.batch_key, t.id, 'pending', 'pending', NULL, NULL, NULL, said('reason'));
+    PERFORM pg_notify('madrugada_work', t.batch_key);
   END IF;
   IF pay_from IS NOT NULL THEN
     INSERT INTO pay_again (task_id, from_seq, to_seq, from_no, to_no)

@@ -20,7 +20,9 @@ export async function retryTask(
   await asPerson(client, said, async () => {
     const task = await findTask(client, key);
     if (!(await sendBack(client, task.id, payAgainFrom))) {
-      throw new MadrugadaError(`task ${key} is ${task.state}; only a failed task is sent back`);
+      throw new MadrugadaError(
+        `task ${key} is ${task.state}; only a failed task is sent back, or with --pay-again-from one that waits for a doubt to be settled`,
+      );
     }
   });
 }
