@@ -12,25 +12,31 @@ import { send } from './send.ts';
 import { tagOf } from './tag.ts';
 import type { Verdict } from './verdict.ts';
 
-/** What became of a call that went out: an answer, a final failure, both journaled; or the end of the attempt. */
+/**
+ * What became of a call that went out: an answer or a final failure, both journaled; the end of the attempt; or (unwanted) neither, because
+ * after a failure that could be tried again nobody waited for the call any more.
+ */
 export type CallResult =
   | { kind: 'answer' | 'failure'; completed: Completed; response: RecordedResponse; isPermanent: boolean }
-  | { kind: 'ended'; verdict: Verdict };
+  | { kind: 'ended'; verdict: Verdict }
+  | { kind: 'unwanted' };
 
 /** First back-off after a refusal; doubled each time, up to the longest. */
 const BACKOFF_MS = 500;
 const LONGEST_BACKOFF_MS = 30_000;
 
 /**
- * Sends a call until it is answered, finally refused, or may not be sent: every dispatch is one intent before and one outcome after. All
- * retrying is done here. Never throws for what a provider does.
+ * Sends a call until it is answered, finally refused, may not be sent, or is not wanted any more: every dispatch is one intent before and one
+ * outcome after. All retrying is done here; `over` aborts when the run has ended. Never throws for what a provider does.
  */
 export async function dispatchCall(
   env: JournalEnvironment,
   lease: Lease,
   call: OutgoingCall,
   afterNo: number,
+  over: AbortSignal,
 ): Promise<CallResult> {
+  const isWanted = () => call.issue.isOpen && !over.aborted;
   if (call.recorded?.doubt) {
     const { dispatch, waitUntil } = call.recorded.doubt;
     return { kind: 'ended', verdict: parkedForDoubt(call.seq, dispatch, waitUntil) };
@@ -39,6 +45,7 @@ export async function dispatchCall(
     call.lastDispatch += 1;
     const result = await dispatchOnce(env, lease, call, afterNo, tries >= env.limits.maxDispatches);
     if (result.kind !== 'again') return result;
+    if (!isWanted()) return { kind: 'unwanted' };
     const waitMs =
       result.ending.refusal?.retryAfterMs ?? Math.random() * Math.min(BACKOFF_MS * 2 ** tries, LONGEST_BACKOFF_MS);
     if (result.ending.kind === 'unknown') {
@@ -52,7 +59,8 @@ export async function dispatchCall(
         verdict: { kind: 'parked', waitingFor: 'refusal', until, message: `call ${call.seq}: ${result.ending.error}` },
       };
     }
-    await delay(waitMs);
+    await delay(waitMs, undefined, { signal: over }).catch(() => undefined); // the end of the run cuts the wait short
+    if (!isWanted()) return { kind: 'unwanted' };
   }
 }
 
@@ -115,7 +123,7 @@ async function record(
   isLast: boolean,
 ): Promise<Once> {
   const isPermanent = ending.refusal?.kind === 'permanent';
-  const shown = ending.kind !== 'charged' && (isPermanent || isLast || call.issue.isStreaming);
+  const shown = ending.kind !== 'charged' && call.issue.isOpen && (isPermanent || isLast || call.issue.isStreaming);
   const fields = outcomeFields(ending, reception, call.request, call.identity.model, env.prices);
   const completed = await env.writer.writeOutcome({
     lease,

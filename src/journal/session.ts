@@ -36,7 +36,7 @@ export class Session {
   readonly #inFlight = new Set<Promise<unknown>>();
   readonly #onActivity: () => void;
   #lastSeq: number;
-  #isOver = false;
+  readonly #over = new AbortController();
   #end: (verdict: Verdict) => void = () => undefined;
 
   constructor(env: JournalEnvironment, lease: Lease, journal: RecordedJournal, onActivity: () => void) {
@@ -90,14 +90,14 @@ export class Session {
   /** The run has settled: later calls are refused. Returns the divergence of a run that came to rest with records unused (invariant 3). */
   close(): Verdict | undefined {
     if (this.#isOver) return undefined;
-    this.#isOver = true;
+    this.#over.abort();
     this.#rest.stop();
     return this.#replay.hasUnused ? this.#divergence('settled', undefined) : undefined;
   }
 
   /** Ends the attempt from outside or inside; the first verdict counts. */
   end(verdict: Verdict): void {
-    this.#isOver = true;
+    this.#over.abort();
     this.#rest.stop();
     this.#end(verdict);
   }
@@ -105,6 +105,10 @@ export class Session {
   /** Waits until everything that was sent is recorded, awaited by the code or not (invariant 2). */
   async settled(): Promise<void> {
     while (this.#inFlight.size > 0) await Promise.allSettled(this.#inFlight);
+  }
+
+  get #isOver(): boolean {
+    return this.#over.signal.aborted;
   }
 
   get hasCallsInFlight(): boolean {
@@ -196,11 +200,12 @@ export class Session {
   }
 
   async #send(call: OutgoingCall): Promise<void> {
-    const result = await dispatchCall(this.#env, this.lease, call, this.#queue.lastNo);
+    const result = await dispatchCall(this.#env, this.lease, call, this.#queue.lastNo, this.#over.signal);
     call.isOut = false;
     this.#onActivity();
     if (this.#isOver) return wakeTask(this.#env.pool, this.lease.taskId); // its next holder may wait for this outcome
     if (result.kind === 'ended') return this.end(result.verdict);
+    if (result.kind === 'unwanted') return this.#goOut(call); // asked again in the meantime, it goes out again
     if (this.#env.alwaysReplay) return this.end({ kind: 'replay' });
     const failed = result.kind === 'failure';
     const response =
