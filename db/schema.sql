@@ -1043,7 +1043,7 @@ BEGIN
   IF said('by') IS NULL OR said('reason') IS NULL THEN
     RAISE EXCEPTION 'a retry needs a name and a reason';
   END IF;
-  SELECT b.* INTO b FROM batch b JOIN task x ON x.batch_key = b.batch_key WHERE x.id = the_task FOR SHARE OF b;
+  SELECT its.* INTO b FROM batch its JOIN task x ON x.batch_key = its.batch_key WHERE x.id = the_task FOR SHARE OF its;
   IF b.state NOT IN ('open', 'stopped') THEN
     RAISE EXCEPTION 'batch % is %: load the task again under another version', b.batch_key, b.state;
   END IF;
