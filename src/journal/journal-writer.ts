@@ -75,14 +75,16 @@ export class JournalWriter {
   #enqueue(entry: (done: Entry['done'], failed: Entry['failed']) => Entry): Promise<Completed | undefined> {
     return new Promise((resolve, reject) => {
       this.#queue.push(entry(resolve, reject));
-      this.#working ??= this.#work().finally(() => {
-        this.#working = undefined;
-      });
+      this.#working ??= this.#work();
     });
   }
 
   async #work(): Promise<void> {
-    while (this.#queue.length > 0) await this.#write(this.#nextGroup(), false);
+    try {
+      while (this.#queue.length > 0) await this.#write(this.#nextGroup(), false);
+    } finally {
+      this.#working = undefined; // in the same turn as the last look at the queue, or a row queued in between would wait for ever
+    }
   }
 
   #nextGroup(): Entry[] {
@@ -104,10 +106,13 @@ export class JournalWriter {
         await failpoint('journal.group.after');
         return settle(entries, repeated ? await findWritten(this.#client, groupOf(entries), written) : written);
       } catch (error) {
-        if (!isConnectionLoss(error)) return this.#writeOneByOne(entries, repeated, error);
-        repeated = true;
-        await this.#disconnect();
-        if (this.#closed) throw error;
+        if (isConnectionLoss(error)) {
+          repeated = true;
+          await this.#disconnect();
+          if (this.#closed) throw error;
+        } else if (!isPassing(error)) {
+          return this.#writeOneByOne(entries, repeated, error);
+        }
         await delay(RECONNECT_MS[Math.min(attempt, RECONNECT_MS.length - 1)]);
       }
     }
@@ -169,6 +174,13 @@ function sizeOf(entry: Entry): number {
     case 'intent':
       return entry.row.request.length;
   }
+}
+
+/** SQLSTATEs of a statement that failed for no fault of its rows: deadlock, no room, lock not to be had, cancelled, no primary. */
+const PASSING = /^(40|53|55|57|58|25006)/;
+
+function isPassing(error: unknown): boolean {
+  return error instanceof DatabaseError && PASSING.test(error.code ?? '');
 }
 
 function isAnsweredMeanwhile(error: unknown): boolean {
