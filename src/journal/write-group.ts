@@ -108,6 +108,11 @@ function stepValues({ lease, ...row }: StepRow): unknown[] {
   ];
 }
 
+/** What a provider, or a request's body, says about itself may hold a NUL character, which `text` refuses: no reason to lose an outcome. */
+function storable(text: string | undefined): string | undefined {
+  return text?.replaceAll('\0', '\uFFFD');
+}
+
 function outcomeValues({ lease, ...row }: OutcomeRow): unknown[] {
   return [
     lease.batchKey,
@@ -116,10 +121,10 @@ function outcomeValues({ lease, ...row }: OutcomeRow): unknown[] {
     row.dispatch,
     row.kind,
     row.status,
-    row.error,
+    storable(row.error),
     row.shown,
-    row.providerRequestId,
-    row.messageId,
+    storable(row.providerRequestId),
+    storable(row.messageId),
     JSON.stringify(row.responseHeaders),
     row.response,
     row.inputTokens,
@@ -147,7 +152,7 @@ function intentValues({ lease, ...row }: IntentRow): unknown[] {
     row.afterNo,
     row.method,
     row.path,
-    row.model,
+    storable(row.model),
     row.request,
     row.tag,
     row.deadlineMs / 1000,
