@@ -99,7 +99,7 @@ async function dispatchOnce(
     ? await send(env.dispatcher, call.request, tag, deadline, reception)
     : ({ kind: 'not sent', error: 'too late to be sent' } as const);
   await failpoint('journal.outcome.before', lease.key);
-  const ending = endingOf(end, reception, call.issue.isStreaming);
+  const ending = endingOf(end, reception);
   return record(env, lease, call, reception, ending, isLast);
 }
 

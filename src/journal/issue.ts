@@ -12,6 +12,7 @@ export class Issue {
   #reject: (reason: unknown) => void = () => undefined;
   #stream: ReadableStreamDefaultController<Uint8Array> | undefined;
   #pushedBytes = 0;
+  #break: TypeError | undefined;
   #state: 'open' | 'delivered' | 'aborted' = 'open';
   readonly #onAbort: (issue: Issue) => void;
   readonly #signal: AbortSignal | undefined;
@@ -49,6 +50,9 @@ export class Issue {
       start: (controller) => {
         this.#stream = controller;
       },
+      pull: (controller) => {
+        if (this.#break) controller.error(this.#break);
+      },
       cancel: (reason) => this.#abort(reason),
     });
     this.#resolve(new Response(body, { status, headers }));
@@ -72,11 +76,12 @@ export class Issue {
     this.#stream?.close();
   }
 
-  /** The stream broke off: the code gets an error in the middle of its body. */
+  /** The stream broke off: the code gets an error in the middle of its body, once it has read what came before. */
   breakStream(message: string): void {
     if (this.#state !== 'open') return;
     this.#end('delivered');
-    this.#stream?.error(new TypeError(message));
+    this.#break = new TypeError(message);
+    if ((this.#stream?.desiredSize ?? 0) > 0) this.#stream?.error(this.#break); // an error drops what is queued
   }
 
   #abort(reason: unknown): void {

@@ -49,11 +49,13 @@ export interface Ending {
   refusal: Refusal | undefined;
 }
 
-/** Decides what a finished exchange was. `passedOn`: the code has already seen part of its stream. */
-export function endingOf(end: SendEnd, reception: Reception, passedOn: boolean): Ending {
+/** Decides what a finished exchange was. */
+export function endingOf(end: SendEnd, reception: Reception): Ending {
   if (end.kind === 'not sent') return { kind: 'not_sent', error: end.error, refusal: transient(end.error) };
-  if (end.kind === 'broken') return { kind: 'unknown', error: end.error, refusal: transient(end.error) };
   const { status, headers, stream } = reception;
+  // a stream whose final event has come is whole, whatever then becomes of its connection
+  if (end.kind === 'broken' && !stream?.isComplete)
+    return { kind: 'unknown', error: end.error, refusal: transient(end.error) };
   if (status < 200 || status >= 300) {
     const refusal = classifyResponse(status, headers, reception.body.toString());
     return { kind: 'refused', error: refusal.message, refusal };
@@ -61,7 +63,7 @@ export function endingOf(end: SendEnd, reception: Reception, passedOn: boolean):
   if (stream?.error !== undefined) {
     const refusal = classifyStreamError(stream.error);
     // what was generated before the error may have been charged
-    return { kind: passedOn ? 'unknown' : 'refused', error: refusal.message, refusal };
+    return { kind: stream.hasBegun ? 'unknown' : 'refused', error: refusal.message, refusal };
   }
   if (stream && !stream.isComplete) {
     const error = 'the stream ended before its final event';

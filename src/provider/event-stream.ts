@@ -6,6 +6,7 @@ import { type AnswerFacts, factsOfMessage, isObject, stringOf, type Usage, usage
  */
 export class EventStreamReader {
   #facts: AnswerFacts = { messageId: undefined, model: undefined, usage: undefined };
+  #begun = false;
   #final = false;
   #error: string | undefined;
   #rest = '';
@@ -20,6 +21,11 @@ export class EventStreamReader {
   /** True once the event that ends an answer has come (`message_stop`, `response.completed`, `[DONE]`). */
   get isComplete(): boolean {
     return this.#final;
+  }
+
+  /** True once an event of an answer has come: something was generated, and may be charged whatever follows. */
+  get hasBegun(): boolean {
+    return this.#begun;
   }
 
   get facts(): AnswerFacts {
@@ -43,6 +49,7 @@ export class EventStreamReader {
     else if (event.type === undefined) this.#merge(factsOfMessage(event));
     if (isObject(event.usage)) this.#facts.usage = later(this.#facts.usage, usageOf(event.usage));
     if (event.type === 'error') this.#error = data;
+    else if (event.type !== 'ping') this.#begun = true;
     if (event.type === 'message_stop' || event.type === 'response.completed') this.#final = true;
   }
 

@@ -143,17 +143,17 @@ test('a stream asked again while the aborted one is still arriving comes whole, 
     const control = new AbortController();
     const first = await Promise.all([
       fetchMessage(task, 'stream', { signal: control.signal }),
-      bench.provider.arrival(1).then((exchange) => {
+      bench.provider.arrival(1).then(async (exchange) => {
         exchange.openStream();
-        exchange.send('data: {"n":1}\n\n');
+        await exchange.send('data: {"n":1}\n\n');
         return exchange;
       }),
     ]);
     control.abort();
     const again = fetchMessage(task, 'stream');
-    first[1].send('data: {"n":2}\n\n');
+    await first[1].send('data: {"n":2}\n\n');
     const response = await again;
-    first[1].send('data: {"type":"message_stop"}\n\n');
+    await first[1].send('data: {"type":"message_stop"}\n\n');
     first[1].end();
     return response.text();
   });

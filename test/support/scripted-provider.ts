@@ -59,8 +59,9 @@ export class Exchange {
     this.#response.flushHeaders();
   }
 
-  send(chunk: string | Buffer): void {
-    this.#response.write(chunk);
+  /** Resolves when the chunk has been handed to the network. */
+  async send(chunk: string | Buffer): Promise<void> {
+    await new Promise((resolve) => this.#response.write(chunk, resolve));
   }
 
   end(): void {
@@ -75,7 +76,7 @@ export class Exchange {
   /** A whole streamed answer. */
   stream(text = `answer to ${this.prompt}`): void {
     this.openStream();
-    for (const event of streamEvents(this.number, text)) this.send(event);
+    for (const event of streamEvents(this.number, text)) void this.send(event);
     this.end();
   }
 }
