@@ -57,6 +57,19 @@ test('a connection killed in use fails its query, and the pool goes on', async (
   await pool.end();
 });
 
+test('a connection killed while its holder has no query under way fails the next one', async () => {
+  const pool = openPool({ url: db.url, applicationName: 'madrugada test hold', max: 1 });
+  const held = await pool.connect();
+  const ended = new Promise((resolve) => held.once('end', () => resolve(true)));
+  await db.pool.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'madrugada test hold'`,
+  );
+  await ended;
+  await expect(held.query('SELECT 1')).rejects.toThrow('not queryable');
+  held.release(true);
+  await pool.end();
+});
+
 test('a statement without an answer is given up on our side', async () => {
   const client = await openClient({ url: db.url, applicationName: 'madrugada test silence', queryTimeoutMs: 50 });
   await expect(client.query('SELECT pg_sleep(60)')).rejects.toThrow('Query read timeout');

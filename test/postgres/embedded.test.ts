@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import {
   chmodSync,
   existsSync,
@@ -16,6 +17,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { openClient } from '../../src/postgres/connect.ts';
 import { startEmbedded, stopEmbedded } from '../../src/postgres/embedded.ts';
 import { findPostmaster } from '../../src/postgres/postmaster.ts';
+import { serverAccount } from '../../src/postgres/server-account.ts';
 import { readRecord } from '../../src/postgres/server-record.ts';
 import { type CommandOptions, runCommand, startCommand } from '../support/command.ts';
 import { until } from '../support/until.ts';
@@ -113,12 +115,19 @@ test('a server killed with SIGKILL is started again over the pid file it left', 
 test('a pid file whose process id belongs to another program by now does not stop the start', async () => {
   await startEmbedded(home);
   const file = join(data(), 'postmaster.pid');
-  const stale = readFileSync(file, 'utf8').replace(/^\d+/, String(process.pid));
+  const left = readFileSync(file, 'utf8');
   await stopEmbedded(home);
-  writeFileSync(file, stale);
-  const { url, started } = await startEmbedded(home);
-  expect(started).toBe(true);
-  expect(await query(url, 'SELECT 1 AS value')).toEqual([1]);
+  // of the server's account: other people's processes Postgres does not take for its own
+  const other = spawn('sleep', ['infinity'], { stdio: 'ignore', ...serverAccount() });
+  try {
+    writeFileSync(file, left.replace(/^\d+/, String(other.pid)));
+    const { url, started } = await startEmbedded(home);
+    expect(started).toBe(true);
+    expect(await query(url, 'SELECT 1 AS value')).toEqual([1]);
+    expect(other.exitCode ?? other.signalCode).toBeNull();
+  } finally {
+    other.kill('SIGKILL');
+  }
 });
 
 test('a port that somebody else has taken is replaced, and the new one is kept', async () => {
