@@ -27,6 +27,6 @@ export interface JournalEnvironment {
   limits: Limits;
   /** Told of every charge, for the progress of the night: dollars, undefined where the price is not known. */
   onCharge: (usd: string | undefined) => void;
-  /** `MADRUGADA_ALWAYS_REPLAY`: every live result abandons the run, which then starts over from the journal. */
+  /** `MADRUGADA_ALWAYS_REPLAY`: every live answer abandons the run, which then starts over from the journal. */
   alwaysReplay: boolean;
 }

@@ -206,8 +206,8 @@ export class Session {
     if (this.#isOver) return wakeTask(this.#env.pool, this.lease.taskId); // its next holder may wait for this outcome
     if (result.kind === 'ended') return this.end(result.verdict);
     if (result.kind === 'unwanted') return this.#goOut(call); // asked again in the meantime, it goes out again
-    if (this.#env.alwaysReplay) return this.end({ kind: 'replay' });
     const failed = result.kind === 'failure';
+    if (this.#env.alwaysReplay && !failed) return this.end({ kind: 'replay' }); // a failure that is the last record would be tried afresh, for ever
     const response =
       failed || result.completed.answers ? result.response : await readAnswer(this.#env.pool, this.lease, call.seq);
     if (!failed) call.answer = response;
