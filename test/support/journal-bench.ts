@@ -46,6 +46,10 @@ export function fetchMessage(task: Task, prompt: string, init: RequestInit = {})
 }
 
 /** Posts any body to the provider's message endpoint. The host does not matter to the journal, only to where it goes. */
-export function fetchBody(task: Task, body: NonNullable<RequestInit['body']>, init: RequestInit = {}): Promise<Response> {
+export function fetchBody(
+  task: Task,
+  body: NonNullable<RequestInit['body']>,
+  init: RequestInit = {},
+): Promise<Response> {
   return task.fetch(`${task.anthropic.baseURL}/v1/messages`, { method: 'POST', body, ...init });
 }
