@@ -21,6 +21,7 @@ export async function stallCommits(
   table: 'call_intent' | 'call_outcome' | 'step_record',
   batchKey: string,
 ): Promise<StalledTable> {
+  triggers += 1;
   const holder = await db.pool.connect();
   await holder.query('SELECT pg_advisory_lock($1)', [LOCK]);
   await db.pool.query(`
@@ -29,7 +30,7 @@ export async function stallCommits(
       IF NEW.batch_key = TG_ARGV[0] THEN PERFORM pg_advisory_xact_lock_shared(${LOCK}); END IF;
       RETURN NULL;
     END $$;
-    CREATE CONSTRAINT TRIGGER stall_${table}_${(triggers += 1)} AFTER INSERT ON madrugada.${table} DEFERRABLE INITIALLY DEFERRED
+    CREATE CONSTRAINT TRIGGER stall_${table}_${triggers} AFTER INSERT ON madrugada.${table} DEFERRABLE INITIALLY DEFERRED
       FOR EACH ROW EXECUTE FUNCTION madrugada.stall('${batchKey}')`);
   return {
     stalled: () =>
