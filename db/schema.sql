@@ -613,6 +613,14 @@ AS $function$
 DECLARE
   new_state task_state;
 BEGIN
+  -- Whoever brings the outcome that a doubt waits for locks the row, too (wake_task): it finds the task parked, or we find the outcome.
+  IF wait_for IN ('doubt', 'settlement') THEN
+    PERFORM FROM task t WHERE t.id = the_task FOR UPDATE;
+    IF NOT is_in_doubt(the_task) THEN
+      wait_until := NULL;
+      wait_for := NULL;
+    END IF;
+  END IF;
   IF how NOT IN ('failed', 'released', 'parked', 'stopped') THEN
     RAISE EXCEPTION 'an attempt ends itself as failed, released, parked or stopped, not as %', how;
   END IF;
@@ -814,6 +822,22 @@ BEGIN
         AND t.lease_expires_at < now() + make_interval(secs => held.lease_seconds * 2 / 3.0)
   )
   SELECT mine.id FROM unnest(task_ids) AS mine (id) WHERE mine.id NOT IN (SELECT held.id FROM held);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.is_in_doubt(the_task bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+BEGIN
+  RETURN EXISTS (
+    SELECT FROM task t
+      JOIN batch b ON b.batch_key = t.batch_key
+      JOIN call_intent i ON i.batch_key = t.batch_key AND i.task_id = t.id
+     WHERE t.id = the_task AND NOT may_pay_again(i, b.doubt_policy)
+       AND NOT EXISTS (SELECT FROM call_outcome o WHERE o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.answers));
 END
 $function$;
 
@@ -1144,14 +1168,21 @@ $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.wake_doubtful_tasks(the_worker bigint)
  RETURNS void
- LANGUAGE sql
+ LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog'
 AS $function$
-    UPDATE task t SET not_before = now(), waiting_for = NULL
-     WHERE t.state = 'pending' AND t.waiting_for = 'doubt'
+DECLARE
+  doubtful bigint[] := ARRAY(
+    SELECT t.id FROM task t
+     WHERE (t.state = 'running' OR t.state = 'pending' AND t.waiting_for = 'doubt')
        AND EXISTS (SELECT FROM call_intent i WHERE i.batch_key = t.batch_key AND i.task_id = t.id AND i.worker_id = the_worker)
-  $function$;
+     ORDER BY t.id FOR UPDATE);
+BEGIN
+  UPDATE task t SET not_before = now(), waiting_for = NULL
+   WHERE t.id = ANY (doubtful) AND t.state = 'pending' AND t.waiting_for = 'doubt';
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.wake_task(the_task bigint)
  RETURNS void
@@ -1160,6 +1191,7 @@ CREATE OR REPLACE FUNCTION madrugada.wake_task(the_task bigint)
  SET search_path TO 'madrugada', 'pg_catalog'
 AS $function$
 BEGIN
+  PERFORM FROM task t WHERE t.id = the_task FOR UPDATE;
   UPDATE task t SET not_before = now(), waiting_for = NULL
    WHERE t.id = the_task AND t.state = 'pending' AND t.waiting_for IN ('doubt', 'settlement');
   IF FOUND THEN

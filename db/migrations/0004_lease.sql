@@ -122,6 +122,20 @@ BEGIN
 END
 $$;
 
+-- True while a call of the task has a dispatch that no other may follow yet.
+CREATE FUNCTION madrugada.is_in_doubt(the_task bigint) RETURNS boolean
+  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  AS $$
+BEGIN
+  RETURN EXISTS (
+    SELECT FROM task t
+      JOIN batch b ON b.batch_key = t.batch_key
+      JOIN call_intent i ON i.batch_key = t.batch_key AND i.task_id = t.id
+     WHERE t.id = the_task AND NOT may_pay_again(i, b.doubt_policy)
+       AND NOT EXISTS (SELECT FROM call_outcome o WHERE o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.answers));
+END
+$$;
+
 -- Ends an attempt that has no answer. `ending` failed: the task goes back while attempts are left, unless the failure is final;
 -- released, parked, stopped: the task goes back without having used one up, parked until `wait_until` for `wait_for`.
 CREATE FUNCTION madrugada.end_attempt(
@@ -133,6 +147,14 @@ CREATE FUNCTION madrugada.end_attempt(
 DECLARE
   new_state task_state;
 BEGIN
+  -- Whoever brings the outcome that a doubt waits for locks the row, too (wake_task): it finds the task parked, or we find the outcome.
+  IF wait_for IN ('doubt', 'settlement') THEN
+    PERFORM FROM task t WHERE t.id = the_task FOR UPDATE;
+    IF NOT is_in_doubt(the_task) THEN
+      wait_until := NULL;
+      wait_for := NULL;
+    END IF;
+  END IF;
   IF how NOT IN ('failed', 'released', 'parked', 'stopped') THEN
     RAISE EXCEPTION 'an attempt ends itself as failed, released, parked or stopped, not as %', how;
   END IF;
@@ -259,20 +281,29 @@ CREATE FUNCTION madrugada.leave_worker(the_worker bigint, how text) RETURNS void
   LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog
   AS $$ UPDATE worker w SET ended_at = now(), ended_how = how WHERE w.id = the_worker AND w.ended_at IS NULL $$;
 
--- Tasks parked because a dispatch of this worker was in doubt need wait no longer: its death is proven (invariant 5).
+-- Tasks parked because a dispatch of this worker was in doubt need wait no longer: its death is proven (invariant 5). Running ones are locked,
+-- too: one that is being parked at this moment is then woken, or finds the death.
 CREATE FUNCTION madrugada.wake_doubtful_tasks(the_worker bigint) RETURNS void
-  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
   AS $$
-    UPDATE task t SET not_before = now(), waiting_for = NULL
-     WHERE t.state = 'pending' AND t.waiting_for = 'doubt'
+DECLARE
+  doubtful bigint[] := ARRAY(
+    SELECT t.id FROM task t
+     WHERE (t.state = 'running' OR t.state = 'pending' AND t.waiting_for = 'doubt')
        AND EXISTS (SELECT FROM call_intent i WHERE i.batch_key = t.batch_key AND i.task_id = t.id AND i.worker_id = the_worker)
-  $$;
+     ORDER BY t.id FOR UPDATE);
+BEGIN
+  UPDATE task t SET not_before = now(), waiting_for = NULL
+   WHERE t.id = ANY (doubtful) AND t.state = 'pending' AND t.waiting_for = 'doubt';
+END
+$$;
 
--- A late outcome came for a task that was parked because of it.
+-- A late outcome came for a task that was parked because of it, or is just being parked.
 CREATE FUNCTION madrugada.wake_task(the_task bigint) RETURNS void
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
   AS $$
 BEGIN
+  PERFORM FROM task t WHERE t.id = the_task FOR UPDATE;
   UPDATE task t SET not_before = now(), waiting_for = NULL
    WHERE t.id = the_task AND t.state = 'pending' AND t.waiting_for IN ('doubt', 'settlement');
   IF FOUND THEN

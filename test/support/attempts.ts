@@ -31,12 +31,13 @@ let batches = 0;
 /** Loads a batch of its own, as `madrugada batch load` does; its items are 1, 2, …, their input `{ question: "question 1" }`. */
 export async function loadTestBatch(db: TestDatabase, options: BatchOptions = {}): Promise<string> {
   batches += 1;
+  const id = `batch-${batches}`;
   const client = await openClient({ url: db.url, as: 'operator', applicationName: 'madrugada test load' });
   try {
     const { batchKey } = await loadBatch(
       client,
       {
-        id: `batch-${batches}`,
+        id,
         version: 'v1',
         agent: options.agent ?? 'prompt',
         agentOptions: options.agentOptions ?? {},
