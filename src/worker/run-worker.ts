@@ -16,7 +16,7 @@ export async function runWorker(
   const account = { calls: 0, usd: new Big(0), replayed: 0, lastFailure: undefined as string | undefined };
   const worker = new WorkerProcess({
     ...options,
-    onRegistered: (workerId) => tell({ type: 'registered', workerId }),
+    onRegistered: (workerId) => void tell({ type: 'registered', workerId }),
     onCharge(usd) {
       account.calls += 1;
       if (usd !== undefined) account.usd = account.usd.plus(usd);
@@ -33,13 +33,21 @@ export async function runWorker(
     await worker.run();
   } finally {
     clearInterval(reporting);
-    report();
+    await report();
+    interruption.endListening();
   }
   return interruption.happened;
 }
 
-function interrupts(worker: WorkerProcess): { happened: boolean } {
-  const interruption = { happened: false };
+function interrupts(worker: WorkerProcess): { happened: boolean; endListening(): void } {
+  const interruption = {
+    happened: false,
+    /** A listener for the supervisor's disappearance keeps its channel open, and the channel this process alive. */
+    endListening() {
+      process.off('disconnect', abandoned);
+      if (process.connected) process.disconnect();
+    },
+  };
   const interrupt = (reason: string) => {
     // its calls in flight stay in doubt until this process is proven dead
     if (interruption.happened) process.exit(130);
@@ -49,10 +57,15 @@ function interrupts(worker: WorkerProcess): { happened: boolean } {
   process.on('SIGTERM', () => interrupt('stopped by SIGTERM'));
   // under a supervisor Ctrl-C reaches the whole group, and the supervisor alone decides
   process.on('SIGINT', () => process.connected || interrupt('stopped by SIGINT'));
-  process.once('disconnect', () => interrupt('its supervisor is gone'));
+  const abandoned = () => interrupt('its supervisor is gone');
+  process.once('disconnect', abandoned);
   return interruption;
 }
 
-function tell(message: WorkerMessage): void {
-  if (process.connected) process.send?.(message);
+/** Resolves when the supervisor, if there is one, has been sent the message. */
+function tell(message: WorkerMessage): Promise<void> {
+  return new Promise((resolve) => {
+    if (process.connected) process.send?.(message, undefined, undefined, () => resolve());
+    else resolve();
+  });
 }
