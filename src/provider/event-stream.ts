@@ -1,11 +1,15 @@
-import { type AnswerFacts, factsOfMessage, isObject, stringOf, type Usage, usageOf } from './usage.ts';
+import { type AnswerFacts, factsOfMessage, isObject, stringOf, usageOf } from './usage.ts';
+
+/** The events that end an answer, in the Anthropic and the OpenAI APIs (whose chat completions end with `[DONE]`). */
+const FINAL_EVENTS = new Set<unknown>(['message_stop', 'response.completed', 'response.incomplete', 'response.failed']);
 
 /**
  * Reads a `text/event-stream` answer as it passes by: its usage (the cumulative one of the last event counts), whether its final event has
  * come, and an error event inside it, which is a refusal though the status was 200.
  */
 export class EventStreamReader {
-  #facts: AnswerFacts = { messageId: undefined, model: undefined, usage: undefined };
+  #facts: Omit<AnswerFacts, 'usage'> = { messageId: undefined, model: undefined };
+  #usage: Record<string, unknown> | undefined;
   #begun = false;
   #final = false;
   #error: string | undefined;
@@ -18,7 +22,7 @@ export class EventStreamReader {
     for (const line of lines) if (line.startsWith('data:')) this.#read(line.slice(5).trim());
   }
 
-  /** True once the event that ends an answer has come (`message_stop`, `response.completed`, `[DONE]`). */
+  /** True once the event that ends an answer has come. */
   get isComplete(): boolean {
     return this.#final;
   }
@@ -29,7 +33,7 @@ export class EventStreamReader {
   }
 
   get facts(): AnswerFacts {
-    return this.#facts;
+    return { ...this.#facts, usage: this.#usage && usageOf(this.#usage) };
   }
 
   /** The error event's JSON text, if one came. */
@@ -44,34 +48,25 @@ export class EventStreamReader {
     }
     const event = parse(data);
     if (event === undefined) return;
-    const message = isObject(event.message) ? event.message : isObject(event.response) ? event.response : undefined;
-    if (message) this.#merge(factsOfMessage(message));
-    else if (event.type === undefined) this.#merge(factsOfMessage(event));
-    if (isObject(event.usage)) this.#facts.usage = later(this.#facts.usage, usageOf(event.usage));
+    const message = isObject(event.message) ? event.message : isObject(event.response) ? event.response : event;
+    if (message !== event || event.type === undefined) this.#merge(message);
+    if (isObject(event.usage)) this.#mergeUsage(event.usage);
     if (event.type === 'error') this.#error = data;
     else if (event.type !== 'ping') this.#begun = true;
-    if (event.type === 'message_stop' || event.type === 'response.completed') this.#final = true;
+    if (FINAL_EVENTS.has(event.type)) this.#final = true;
   }
 
-  #merge(facts: AnswerFacts): void {
-    this.#facts = {
-      messageId: facts.messageId ?? this.#facts.messageId,
-      model: facts.model ?? this.#facts.model,
-      usage: facts.usage ?? this.#facts.usage,
-    };
+  #merge(message: Record<string, unknown>): void {
+    const { messageId, model } = factsOfMessage(message);
+    this.#facts = { messageId: messageId ?? this.#facts.messageId, model: model ?? this.#facts.model };
+    if (isObject(message.usage)) this.#mergeUsage(message.usage);
   }
-}
 
-/** Later counts are cumulative; an event that leaves one out does not take it back. */
-function later(before: Usage | undefined, now: Usage): Usage {
-  if (before === undefined) return now;
-  return {
-    inputTokens: now.inputTokens || before.inputTokens,
-    outputTokens: now.outputTokens || before.outputTokens,
-    cacheReadTokens: now.cacheReadTokens || before.cacheReadTokens,
-    cacheWrite5mTokens: now.cacheWrite5mTokens || before.cacheWrite5mTokens,
-    cacheWrite1hTokens: now.cacheWrite1hTokens || before.cacheWrite1hTokens,
-  };
+  /** Later counts are cumulative; an event that leaves one out, such as the age of cache writes, does not take it back. */
+  #mergeUsage(usage: Record<string, unknown>): void {
+    const stated = Object.entries(usage).filter(([, count]) => count !== null && count !== 0);
+    this.#usage = { ...this.#usage, ...Object.fromEntries(stated) };
+  }
 }
 
 function parse(data: string): Record<string, unknown> | undefined {

@@ -38,13 +38,19 @@ export function factsOfMessage(message: Json): AnswerFacts {
 /** Reads a `usage` object: Anthropic's, or OpenAI's names for the same. */
 export function usageOf(usage: Json): Usage {
   const cached = isObject(usage.prompt_tokens_details) ? count(usage.prompt_tokens_details.cached_tokens) : 0;
-  const byAge = isObject(usage.cache_creation) ? usage.cache_creation : undefined;
+  const byAge = isObject(usage.cache_creation) ? usage.cache_creation : {};
+  const cacheWrite1hTokens = count(byAge.ephemeral_1h_input_tokens);
   return {
-    inputTokens: usage.input_tokens === undefined ? count(usage.prompt_tokens) - cached : count(usage.input_tokens),
+    inputTokens:
+      usage.input_tokens === undefined ? Math.max(0, count(usage.prompt_tokens) - cached) : count(usage.input_tokens),
     outputTokens: count(usage.output_tokens ?? usage.completion_tokens),
     cacheReadTokens: count(usage.cache_read_input_tokens) + cached,
-    cacheWrite5mTokens: byAge ? count(byAge.ephemeral_5m_input_tokens) : count(usage.cache_creation_input_tokens),
-    cacheWrite1hTokens: byAge ? count(byAge.ephemeral_1h_input_tokens) : 0,
+    // the sum may be newer than its parts: what they do not explain is of the common age
+    cacheWrite5mTokens: Math.max(
+      count(byAge.ephemeral_5m_input_tokens),
+      count(usage.cache_creation_input_tokens) - cacheWrite1hTokens,
+    ),
+    cacheWrite1hTokens,
   };
 }
 

@@ -1,0 +1,112 @@
+import Big from 'big.js';
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { PriceBook } from '../../src/provider/prices.ts';
+import { readPrices } from '../../src/provider/read-prices.ts';
+import type { Usage } from '../../src/provider/usage.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+
+let db: TestDatabase;
+beforeAll(async () => {
+  db = await createTestDatabase();
+});
+afterAll(() => db?.drop());
+
+const NIGHT = new Date('2026-12-01T02:00:00Z');
+
+function price(model: string, validFrom: string, input: string) {
+  return {
+    model,
+    validFrom: new Date(validFrom),
+    input: new Big(input),
+    output: new Big(input).times(5),
+    cacheRead: new Big(input).times('0.1'),
+    cacheWrite5m: new Big(input).times('1.25'),
+    cacheWrite1h: new Big(input).times(2),
+  };
+}
+
+function used(counts: Partial<Usage>): Usage {
+  return {
+    inputTokens: 0,
+    outputTokens: 0,
+    cacheReadTokens: 0,
+    cacheWrite5mTokens: 0,
+    cacheWrite1hTokens: 0,
+    ...counts,
+  };
+}
+
+const million = new PriceBook([price('m', '2026-01-01', '3')]);
+const costOf = (counts: Partial<Usage>) => million.costOf('m', used(counts), NIGHT)?.toFixed();
+
+test('each kind of token has its own price', () => {
+  expect([
+    costOf({ inputTokens: 1_000_000 }),
+    costOf({ outputTokens: 1_000_000 }),
+    costOf({ cacheReadTokens: 1_000_000 }),
+    costOf({ cacheWrite5mTokens: 1_000_000 }),
+    costOf({ cacheWrite1hTokens: 1_000_000 }),
+  ]).toEqual(['3', '15', '0.3', '3.75', '6']);
+});
+
+test('costs are exact decimals, not floats', () => {
+  const book = new PriceBook([price('m', '2026-01-01', '0.1')]);
+  const cost = book.costOf('m', used({ inputTokens: 1, cacheReadTokens: 2 }), NIGHT);
+  expect(cost?.toFixed()).toBe('0.00000012');
+});
+
+test('the costs of parts add up exactly to the cost of the whole', () => {
+  const counts = fc.record({
+    inputTokens: fc.nat(),
+    outputTokens: fc.nat(),
+    cacheReadTokens: fc.nat(),
+    cacheWrite5mTokens: fc.nat(),
+    cacheWrite1hTokens: fc.nat(),
+  });
+  fc.assert(
+    fc.property(counts, (usage) => {
+      const parts = Object.entries(usage).map(([kind, count]) => new Big(costOf({ [kind]: count }) ?? 'none'));
+      return new Big(costOf(usage) ?? 'none').eq(parts.reduce((sum, part) => sum.plus(part), new Big(0)));
+    }),
+  );
+});
+
+test('a price that changes on a date does not apply to the day before', () => {
+  const book = new PriceBook([price('m', '2026-12-01', '4'), price('m', '2026-01-01', '3')]);
+  const at = (time: string) => book.costOf('m', used({ inputTokens: 1_000_000 }), new Date(time))?.toFixed();
+  expect([at('2026-11-30T23:59:59.999Z'), at('2026-12-01T00:00:00Z')]).toEqual(['3', '4']);
+});
+
+test('a model without a known price, or before its first one, has none: it is not free', () => {
+  expect(million.costOf('other', used({ inputTokens: 1 }), NIGHT)).toBeUndefined();
+  expect(million.costOf('m', used({ inputTokens: 1 }), new Date('2025-12-31'))).toBeUndefined();
+});
+
+test('a dated model name has the price of its undated one, unless it has its own', () => {
+  const book = new PriceBook([price('m', '2026-01-01', '3'), price('m-20260202', '2026-01-01', '9')]);
+  const costs = ['m-20260101', 'm-20260202', 'm-2026'].map((model) =>
+    book.costOf(model, used({ inputTokens: 1_000_000 }), NIGHT)?.toFixed(),
+  );
+  expect(costs).toEqual(['3', '9', undefined]);
+});
+
+test('the price list that comes with the schema is read exactly', async () => {
+  const book = await readPrices(db.pool);
+  const usage = used({
+    inputTokens: 1,
+    outputTokens: 1,
+    cacheReadTokens: 1,
+    cacheWrite5mTokens: 1,
+    cacheWrite1hTokens: 1,
+  });
+  expect(book.costOf('claude-haiku-4-5-20251001', usage, NIGHT)?.toFixed()).toBe('0.00000935');
+});
+
+test('an operator’s later price takes over at midnight UTC of its date', async () => {
+  await db.pool.query(`INSERT INTO madrugada.model_price VALUES ('claude-haiku-4-5', '2026-12-01', 2, 0, 0, 0, 0)`);
+  const book = await readPrices(db.pool);
+  const at = (time: string) =>
+    book.costOf('claude-haiku-4-5', used({ inputTokens: 1_000_000 }), new Date(time))?.toFixed();
+  expect([at('2026-11-30T23:59:59.999Z'), at('2026-12-01T00:00:00Z')]).toEqual(['1', '2']);
+});
