@@ -2,6 +2,7 @@
 import { type Command, CommanderError, program } from 'commander';
 import { MadrugadaError, messageOf } from '../errors.ts';
 import { explainDatabaseError } from '../postgres/explain-error.ts';
+import { applyConfig } from './apply-config.ts';
 import { registerCommands } from './commands.ts';
 import { type CommonFlags, printError } from './output.ts';
 
@@ -15,6 +16,9 @@ Example:
   madrugada batch load 2026-11 questions.csv --version v3
   madrugada run 2026-11 --simulate
   madrugada audit 2026-11
+
+Settings: flags, then the environment (DATABASE_URL, ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, MADRUGADA_*), then madrugada.config.ts in the
+current folder (export default defineConfig({ workers: 4, … })).
 
 Exit codes: 0 done; 1 done, but a person must look at something (or an unexpected error); 2 wrong usage or input, nothing changed;
 3 the database or the provider could not be reached; 130 interrupted, work released.`;
@@ -34,6 +38,7 @@ async function main(args: string[]): Promise<void> {
     await registerCommands(program, args);
     addCommonFlags(program);
     program.hook('preAction', (_, command) => inheritFlags(command));
+    program.hook('preAction', (_, command) => applyConfig(command));
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {
     process.exitCode = report(error, commonFlags(args));

@@ -1,0 +1,37 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+
+const FILE = 'madrugada.config.ts';
+
+/** Settings that an environment variable of higher rank may give, by the variable's name. */
+const VARIABLES = {
+  databaseUrl: 'DATABASE_URL',
+  home: 'MADRUGADA_HOME',
+  baseUrl: 'ANTHROPIC_BASE_URL',
+  log: 'MADRUGADA_LOG',
+  dispatchSeconds: 'MADRUGADA_DISPATCH_SECONDS',
+  restSeconds: 'MADRUGADA_REST_SECONDS',
+  maxDispatches: 'MADRUGADA_MAX_DISPATCHES',
+  maxWaitSeconds: 'MADRUGADA_MAX_WAIT_SECONDS',
+  hungSeconds: 'MADRUGADA_HUNG_SECONDS',
+  stuckSeconds: 'MADRUGADA_STUCK_SECONDS',
+} as const;
+
+/**
+ * Gives a command about to run what `madrugada.config.ts` in the current folder says, where neither a flag nor the environment says it. Throws
+ * a MadrugadaError, which names the file, when it cannot be loaded or says something unknown.
+ */
+export async function applyConfig(command: Command): Promise<void> {
+  const file = resolve(FILE);
+  if (!existsSync(file)) return;
+  const { readConfig } = await import('./config.ts');
+  for (const [name, value] of Object.entries(await readConfig(file))) {
+    if (isVariable(name)) process.env[VARIABLES[name]] ||= String(value);
+    else if (command.getOptionValueSource(name) === 'default') command.setOptionValueWithSource(name, value, 'config');
+  }
+}
+
+function isVariable(name: string): name is keyof typeof VARIABLES {
+  return name in VARIABLES;
+}
