@@ -19,7 +19,7 @@ export interface LoadedAgent {
 
 /** The form in which a batch keeps its agent: a built-in name, or the absolute path of a module. Throws if there is no such file. */
 export function resolveAgent(spec: string): string {
-  if (spec in BUILT_IN) return spec;
+  if (Object.hasOwn(BUILT_IN, spec)) return spec;
   const path = isAbsolute(spec) ? spec : resolve(spec);
   if (!existsSync(path))
     throw new MadrugadaError(

@@ -1,0 +1,2 @@
+/** A module that forgot its default export. */
+export const agent = {};

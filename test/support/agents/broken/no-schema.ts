@@ -1,0 +1,1 @@
+export default { input: {}, output: {}, run: () => Promise.resolve('never') };
