@@ -27,6 +27,17 @@ async function end(lease: Lease, how: 'parked' | 'failed', waitUntil = '-infinit
   );
 }
 
+/** Calls 1 to `count` are sent, and no answer has come. */
+async function recordIntents({ batchKey, taskId, workerId, slot, token }: Lease, count: number): Promise<void> {
+  await db.pool.query(
+    `INSERT INTO madrugada.call_intent (batch_key, task_id, seq, dispatch, scope, request_sha256, occurrence, attempt, worker_id, slot, lease_token,
+       after_no, method, path, request, tag, deadline_at)
+     SELECT $1, $2, seq, 1, '', sha256(''), seq, $5, $3, $4, $5, 0, 'POST', '/v1/messages', '', 'tag ' || seq, madrugada.now() + interval '1 minute'
+       FROM generate_series(1, $6) seq`,
+    [batchKey, taskId, workerId, slot, token, count],
+  );
+}
+
 async function recordRefusal(batch: string, seq: number, status: number, error: string): Promise<void> {
   await db.pool.query(
     `INSERT INTO madrugada.call_outcome (batch_key, task_id, seq, dispatch, kind, status, error, answers) VALUES ($1, 1, $2, 1, 'refused', $3, $4, false)`,
@@ -40,13 +51,7 @@ test('a busy slot is shown with its task, its lease and the last call of this at
   expect(await busySlots(db.pool, batch)).toMatchObject([
     { slot: worker.slot, batchKey: batch, task: task.key, attempt: 1, lastCall: null, heartbeatAt: expect.any(Date) },
   ]);
-  await db.pool.query(
-    `INSERT INTO madrugada.call_intent (batch_key, task_id, seq, dispatch, scope, request_sha256, occurrence, attempt, worker_id, slot, lease_token,
-       after_no, method, path, request, tag, deadline_at)
-     SELECT $1, $2, seq, 1, '', sha256(''), seq, $3, $4, $5, $3, 0, 'POST', '/v1/messages', '', 'tag ' || seq, madrugada.now() + interval '1 minute'
-       FROM generate_series(1, 3) seq`,
-    [batch, lease.taskId, lease.token, worker.id, worker.slot],
-  );
+  await recordIntents(lease, 3);
   expect(await busySlots(db.pool, batch)).toMatchObject([{ lastCall: 3 }]);
 });
 
@@ -58,10 +63,11 @@ test('without a batch the busy slots of all batches are shown', async () => {
 });
 
 test('waiting tasks are counted by what they wait for, with the next time that frees one by itself', async () => {
-  const batch = await loadTestBatch(db, { tasks: 4 });
+  const batch = await loadTestBatch(db, { tasks: 4, doubtPolicy: 'hold' });
   const [first, second, third] = [await worker.claim(batch), await worker.claim(batch), await worker.claim(batch)];
   await end(first.lease, 'parked', '2099-02-01', 'refusal');
   await end(second.lease, 'parked', '2099-01-01', 'refusal');
+  await recordIntents(third.lease, 1);
   await end(third.lease, 'parked', 'infinity', 'settlement');
   expect(await waitingTasks(db.pool, batch)).toEqual([
     { waitingFor: 'refusal', tasks: 2, until: new Date('2099-01-01T00:00:00Z') },
