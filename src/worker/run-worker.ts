@@ -1,5 +1,6 @@
 import Big from 'big.js';
 import type { Logger } from 'pino';
+import { messageOf } from '../errors.ts';
 import type { WorkerSettings } from './settings.ts';
 import type { WorkerMessage } from './worker-messages.ts';
 import { WorkerProcess } from './worker-process.ts';
@@ -29,12 +30,20 @@ export async function runWorker(
   const report = () => tell({ type: 'account', ...account, usd: account.usd.toFixed() });
   const reporting = setInterval(report, ACCOUNT_MS);
   const interruption = interrupts(worker);
+  // an agent's forgotten promise must not take down the process, and with it the calls of its other slots that are in flight
+  const onForgotten = (reason: unknown) =>
+    options.log.error(
+      { err: messageOf(reason) },
+      'a rejection was left unhandled, probably by an agent; the worker goes on',
+    );
+  process.on('unhandledRejection', onForgotten);
   try {
     await worker.run();
   } finally {
     clearInterval(reporting);
     await report();
     interruption.endListening();
+    process.off('unhandledRejection', onForgotten);
   }
   return interruption.happened;
 }
