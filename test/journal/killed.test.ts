@@ -94,3 +94,23 @@ test('a task parked for a doubt is woken when the death of the sender is proven,
 
   expect(await kindsOf(bench.db, batch)).toEqual(['1.1 -', '1.2 charged', '2.1 charged', '3.1 charged']);
 });
+
+test('a rejection that an agent leaves unhandled does not take the worker, and its other tasks, down', async () => {
+  const provider = await startScriptedProvider();
+  const batch = await loadTestBatch(bench.db, {
+    agent: fileURLToPath(new URL('../support/agents/forgetful.ts', import.meta.url)),
+  });
+  provider.script = async (exchange) => {
+    if (exchange.prompt === 'fired') return exchange.refuse(400, 'invalid_request_error');
+    await until('the other call is refused', async () => (await kindsOf(bench.db, batch)).includes('1.1 refused'));
+    exchange.message();
+  };
+  const worker = startWorker(batch, 'forgetful', provider.url);
+  await until('the task is completed', async () => (await taskOf(bench.db, batch)).state === 'completed');
+  await stop(worker);
+  await provider.close();
+
+  const { stderr } = await worker.result;
+  expect(stderr).toContain('unhandled');
+  expect((await taskOf(bench.db, batch)).attempts).toBe(1);
+});
