@@ -54,7 +54,6 @@ function interrupts(worker: WorkerProcess): { happened: boolean; endListening():
     /** A listener for the supervisor's disappearance keeps its channel open, and the channel this process alive. */
     endListening() {
       process.off('disconnect', abandoned);
-      if (process.connected) process.disconnect();
     },
   };
   const interrupt = (reason: string) => {
