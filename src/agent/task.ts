@@ -19,7 +19,7 @@ export interface Task<Input = unknown> {
   readonly fetch: typeof fetch;
   /** A name space of its own for calls and steps: branches that run at the same time do not count each other's repetitions. */
   scope<T>(name: string, fn: (task: Task<Input>) => T | Promise<T>): Promise<T>;
-  /** Runs `fn` once in the life of the task and journals its result, which must survive JSON. */
+  /** Runs `fn` once in the life of the task and journals its result, which must survive JSON. No calls or steps inside: they have records of their own. */
   step<T>(name: string, fn: () => T | Promise<T>): Promise<T>;
   /** The time; the same on replay. */
   now(): Date;

@@ -3,6 +3,7 @@ import { classifyResponse } from '../provider/refusal.ts';
 import { dispatchCall } from './dispatch-call.ts';
 import { describeDivergence } from './divergence.ts';
 import type { JournalEnvironment } from './environment.ts';
+import { refusalInsideStep } from './inside-step.ts';
 import { Issue, refusal, responseOf } from './issue.ts';
 import type { Lease } from './lease.ts';
 import type { LiveCall, OutgoingCall } from './live-call.ts';
@@ -74,6 +75,8 @@ export class Session {
         'madrugada_late_call',
         `task ${this.lease.key}: this call was issued after its run had ended, and was not sent`,
       );
+    const problem = refusalInsideStep('a call');
+    if (problem) return refusal('madrugada_call_in_step', `task ${this.lease.key}: ${problem}`);
     request.signal?.throwIfAborted();
     const identity = identify(request);
     const key = JSON.stringify([scope, identity.sha256.toString('hex')]);

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { insideStep, refusalInsideStep } from './inside-step.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import type { Lease } from './lease.ts';
 import type { RecordedStep } from './load-journal.ts';
@@ -41,10 +42,15 @@ export class Steps {
     return this.#running > 0;
   }
 
-  /** Runs `fn` once in the life of the task; its result must survive JSON. A step that throws is not recorded, and runs again next time. */
+  /**
+   * Runs `fn` once in the life of the task; its result must survive JSON. A step that throws is not recorded, and runs again next time. Nothing
+   * else may be journaled inside of it.
+   */
   run<T>(scope: string, kind: Exclude<Kind, 'now' | 'random'>, name: string, fn: () => T | Promise<T>): Promise<T> {
     if (this.#host.isOver())
       return Promise.reject(new Error(`task ${this.#lease.key}: step "${name}" was started after its run had ended`));
+    const problem = refusalInsideStep(`${kind} "${name}"`);
+    if (problem) return Promise.reject(new Error(`task ${this.#lease.key}: ${problem}`));
     const identity = { scope, kind, name, occurrence: this.#nextOccurrence(scope, kind, name) };
     const recorded = this.#replay.takeStep(identity);
     const result = new Promise<T>((resolve, reject) => {
@@ -57,6 +63,8 @@ export class Steps {
 
   /** A value that is at hand at once: recorded in the background, before anything that is issued later. */
   value<T>(scope: string, kind: 'now' | 'random', generate: () => T): T {
+    const problem = refusalInsideStep(`task.${kind}()`);
+    if (problem) throw new Error(`task ${this.#lease.key}: ${problem}`);
     const identity = { scope, kind, name: '', occurrence: this.#nextOccurrence(scope, kind, '') };
     const recorded = this.#replay.takeStep(identity);
     if (recorded) {
@@ -76,7 +84,7 @@ export class Steps {
   async #runLive<T>(identity: StepIdentity, fn: () => T | Promise<T>, resolve: (value: T) => void): Promise<void> {
     this.#running += 1;
     try {
-      const value = JSON.stringify((await fn()) ?? null);
+      const value = JSON.stringify((await insideStep(identity.name, fn)) ?? null);
       if (this.#host.isOver()) return;
       const recording = this.#record(identity, value);
       this.#host.track(recording);

@@ -94,6 +94,15 @@ test('a body gives the same identity as a string, as bytes, as a stream and in a
   expect(new Set(identities).size).toBe(1);
 });
 
+test('the identity of a request stays what it was: journals outlive versions of this program', async () => {
+  const request = await identityOf(
+    '{"model":"m", "n":1.0}',
+    { headers: { 'anthropic-beta': 'b' } },
+    `${URL_OF_MESSAGES}?q=1`,
+  );
+  expect(request).toBe('3b15d923cb3f8e62ee414082c0dbecdb973be01560bd6acdd600fee313f1bdf1');
+});
+
 test('the model is read from the body, and is unknown where there is none', async () => {
   const modelOf = async (body: string) => identify(await readRequest(URL_OF_MESSAGES, { method: 'POST', body })).model;
   expect([await modelOf(BODY), await modelOf('{"model":7}'), await modelOf('[]'), await modelOf('{')]).toEqual([

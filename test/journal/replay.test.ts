@@ -133,3 +133,16 @@ test('tasks of one night do not see each other’s journals', async () => {
   expect(bench.provider.requestCount).toBe(2);
   expect(await kindsOf(bench.db, batch)).toEqual(['1.1 charged', '1.1 charged']);
 });
+
+test('two versions of one batch, loaded in the same second, keep two journals', async () => {
+  const id = 'same-month';
+  const batches = [
+    await loadTestBatch(bench.db, { id, version: 'v1' }),
+    await loadTestBatch(bench.db, { id, version: 'v2' }),
+  ];
+  const worker = await bench.workers.add();
+  for (const batch of batches) await worker.attempt(batch, (task) => ask(task, 'the same'));
+
+  expect(bench.provider.requestCount).toBe(2);
+  for (const batch of batches) expect(await kindsOf(bench.db, batch)).toEqual(['1.1 charged']);
+});

@@ -183,3 +183,32 @@ test('a recorded step that the code does not ask for again is a divergence', asy
   expect(second).toMatchObject({ ending: 'failed', isFinal: true });
   expect(second.message).toContain('recorded step "look up" was not used');
 });
+
+const journaled: [string, (task: Task) => unknown][] = [
+  ['a call', (task) => ask(task, 'one')],
+  ['another step', (task) => task.step('inner', () => 1)],
+  ['the time', (task) => task.now()],
+  ['a random number', (task) => task.random()],
+  ['a sleep', (task) => task.sleep(1)],
+];
+
+for (const [what, use] of journaled)
+  test(`${what} inside of a step is refused when it is first tried, not found missing on replay`, async () => {
+    const batch = await loadTestBatch(bench.db);
+    const worker = await bench.workers.add();
+    const result = await worker.attempt(batch, (task) =>
+      task.step('outer', async () => {
+        await Promise.resolve();
+        return await use(task);
+      }),
+    );
+
+    expect(result.ending).toBe('failed');
+    expect(result.message).toContain('inside of step outer');
+    expect(bench.provider.requestCount).toBe(0);
+  });
+
+test('what follows a step is not inside of it', async () => {
+  const results = await twice(async (task) => `${await task.step('outer', () => 1)}, ${await ask(task, 'one')}`);
+  expect(results).toEqual(['1, answer to one', '1, answer to one']);
+});

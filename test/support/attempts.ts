@@ -18,6 +18,8 @@ import type { TestDatabase } from './database.ts';
 
 /** What a batch of a test may differ in. */
 export interface BatchOptions {
+  id?: string;
+  version?: string;
   tasks?: number;
   agent?: string;
   agentOptions?: Record<string, string>;
@@ -31,14 +33,14 @@ let batches = 0;
 /** Loads a batch of its own, as `madrugada batch load` does; its items are 1, 2, …, their input `{ question: "question 1" }`. */
 export async function loadTestBatch(db: TestDatabase, options: BatchOptions = {}): Promise<string> {
   batches += 1;
-  const id = `batch-${batches}`;
+  const id = options.id ?? `batch-${batches}`;
   const client = await openClient({ url: db.url, as: 'operator', applicationName: 'madrugada test load' });
   try {
     const { batchKey } = await loadBatch(
       client,
       {
         id,
-        version: 'v1',
+        version: options.version ?? 'v1',
         agent: options.agent ?? 'prompt',
         agentOptions: options.agentOptions ?? {},
         maxAttempts: options.maxAttempts ?? 3,
