@@ -24,7 +24,7 @@ export async function batchProgress(pool: Pool, batchKey: string): Promise<Batch
             count(*) FILTER (WHERE t.state = 'pending' AND t.not_before < 'infinity') AS pending,
             count(*) FILTER (WHERE t.state = 'pending' AND t.not_before = 'infinity') AS waiting
        FROM madrugada.batch b JOIN madrugada.task t ON t.batch_key = b.batch_key
-      WHERE b.batch_key = $1 GROUP BY b.number`,
+      WHERE b.batch_key = $1 GROUP BY b.id, b.version`,
     [batchKey],
   );
   const [row] = rows;
