@@ -15,6 +15,8 @@ export interface LiveCall {
   /** Recorded results that the code has already asked for. */
   consumed: number;
   issues: number;
+  /** The place of a recorded failure in whose stead the call is about to go out. */
+  triesAfresh: number | undefined;
   /** The issue the code is waiting on; an ended one stays until the next. */
   issue: Issue;
   /** True from going out until its result is in. */

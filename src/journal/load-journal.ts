@@ -52,6 +52,8 @@ export interface RecordedJournal {
   steps: RecordedStep[];
   /** The highest seq ever given to a call of this task, also to calls that a person ordered to be paid again. */
   lastSeq: number;
+  /** The place of the last step, or abort of a call, in the completion order. */
+  lastStepNo: number;
 }
 
 /** Bodies up to this many bytes come with the journal; larger ones are read when their turn comes. */
@@ -127,6 +129,7 @@ export async function loadJournal(pool: Pool, lease: Lease): Promise<RecordedJou
       kind === 'abort' ? [] : [{ ...row, kind, completedNo: completed_no, value: value.toString() }],
     ),
     lastSeq: Math.max(0, ...calls.rows.map((row) => row.seq)),
+    lastStepNo: steps.rows.at(-1)?.completed_no ?? 0,
   };
 }
 

@@ -7,7 +7,7 @@ export class Replay {
   readonly #byIssue: RecordedCall[];
   readonly #used = new Set<RecordedCall | RecordedStep>();
   readonly #total: number;
-  readonly #lastNo: number;
+  readonly #lastStepNo: number;
   #issued = 0;
 
   constructor(journal: RecordedJournal) {
@@ -17,7 +17,7 @@ export class Replay {
     this.#steps = new Map(journal.steps.map((step) => [stepKey(step), step]));
     this.#byIssue = [...journal.calls].sort((a, b) => a.afterNo - b.afterNo);
     this.#total = journal.calls.length + journal.steps.length;
-    this.#lastNo = Math.max(0, ...journal.calls.flatMap(placesOf), ...journal.steps.map((step) => step.completedNo));
+    this.#lastStepNo = journal.lastStepNo;
   }
 
   /** The recorded call of this identity, which thereby counts as used. */
@@ -38,9 +38,12 @@ export class Replay {
     return [...this.#calls.values(), ...this.#steps.values()].find((record) => !this.#used.has(record));
   }
 
-  /** True when anything was recorded after the result at this place: the code had gone on from there. */
+  /**
+   * True when the code had gone on from the result at this place: it issued a call, took a step or aborted a call afterwards. Results of calls
+   * that were on their way already do not show that.
+   */
   hasLater(completedNo: number): boolean {
-    return this.#lastNo > completedNo || (this.#byIssue.at(-1)?.afterNo ?? -1) >= completedNo;
+    return this.#lastStepNo > completedNo || (this.#byIssue.at(-1)?.afterNo ?? -1) >= completedNo;
   }
 
   /** True when every call that had been issued before the result at this place has been issued again. */
@@ -65,8 +68,4 @@ function callKey(scope: string, requestSha256: string, occurrence: number): stri
 
 function stepKey(step: Pick<RecordedStep, 'scope' | 'kind' | 'name' | 'occurrence'>): string {
   return JSON.stringify([step.scope, step.kind, step.name, step.occurrence]);
-}
-
-function placesOf(call: RecordedCall): number[] {
-  return call.results.map((result) => result.completedNo);
 }

@@ -136,6 +136,7 @@ export class Session {
       lastDispatch: recorded?.lastDispatch ?? 0,
       consumed: 0,
       issues: 0,
+      triesAfresh: undefined,
       issue: new Issue(0, undefined, () => undefined),
       isOut: false,
       answer: undefined,
@@ -156,7 +157,8 @@ export class Session {
         );
         return;
       }
-      this.#queue.skip(result.completedNo); // the last thing recorded is a refusal: tried afresh
+      this.#queue.skip(result.completedNo); // nothing that is recorded came of this refusal: tried afresh
+      call.triesAfresh = result.completedNo;
     }
     if (call.answer) this.#deliver(call, call.issue, call.answer, false);
     else if (!call.isOut) this.#waiting.push(call);
@@ -203,7 +205,9 @@ export class Session {
   }
 
   async #send(call: OutgoingCall): Promise<void> {
-    const result = await dispatchCall(this.#env, this.lease, call, this.#queue.lastNo, this.#over.signal);
+    const afterNo = Math.min(this.#queue.lastNo, (call.triesAfresh ?? Infinity) - 1); // by which loadJournal sees that it was tried afresh
+    call.triesAfresh = undefined;
+    const result = await dispatchCall(this.#env, this.lease, call, afterNo, this.#over.signal);
     call.isOut = false;
     this.#onActivity();
     if (this.#isOver) return wakeTask(this.#env.pool, this.lease.taskId); // its next holder may wait for this outcome

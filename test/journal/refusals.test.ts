@@ -4,6 +4,7 @@ import type { Task } from '../../src/agent/task.ts';
 import { dispatchesOf, kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
 import { ask, fetchMessage, journalBench } from '../support/journal-bench.ts';
 import type { Exchange } from '../support/scripted-provider.ts';
+import { until } from '../support/until.ts';
 
 const bench = journalBench();
 /** So that the journal's back-off takes no time. */
@@ -154,6 +155,58 @@ test('a refusal that was tried afresh, and answered, is not shown to the code by
 
   expect(third).toMatchObject({ ending: 'completed', replayedCalls: 2 });
   expect(bench.provider.requestCount).toBe(3);
+});
+
+test('a refusal beside which other calls were answered is tried afresh as well: nothing came of it', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add({ limits: { maxDispatches: 1 } });
+  const run = (task: Task) => Promise.all([ask(task, 'flaky'), ask(task, 'slow')]);
+  bench.provider.script = async (exchange) => {
+    if (exchange.prompt === 'flaky') return exchange.refuse(529, 'overloaded_error');
+    await until('the other is refused', async () =>
+      (await kindsOf(bench.db, batch)).some((kind) => kind.endsWith('refused')),
+    );
+    exchange.message();
+  };
+  const first = await worker.attempt(batch, run);
+  bench.provider.script = (exchange) => exchange.message();
+  const second = await worker.attempt(batch, async (task) => {
+    await run(task);
+    await ask(task, 'next');
+    throw new Error('the program breaks here');
+  });
+  const third = await worker.attempt(batch, async (task) => [...(await run(task)), await ask(task, 'next')]);
+
+  expect(first).toMatchObject({ ending: 'failed', message: expect.stringContaining('HTTP 529') });
+  expect(second.message).toBe('the program breaks here');
+  expect(third).toMatchObject({ ending: 'completed', replayedCalls: 3 });
+  expect(bench.provider.requestCount).toBe(4);
+});
+
+test('a refusal at which the code gave up another call is replayed: that call stays given up', async () => {
+  const batch = await loadTestBatch(bench.db, { maxAttempts: 2 });
+  const worker = await bench.workers.add({ limits: { maxDispatches: 1 } });
+  const run = async (task: Task) => {
+    const control = new AbortController();
+    const other = fetchMessage(task, 'other', { signal: control.signal }).catch(() => undefined);
+    await ask(task, 'flaky').catch(async (error: unknown) => {
+      control.abort();
+      await other;
+      throw error;
+    });
+    await other;
+  };
+  bench.provider.script = async (exchange) => {
+    if (exchange.prompt === 'flaky') return exchange.refuse(529, 'overloaded_error');
+    await bench.provider.arrival(2);
+    exchange.message();
+  };
+  await worker.attempt(batch, run);
+  bench.provider.script = (exchange) => exchange.message();
+  const second = await worker.attempt(batch, run);
+
+  expect(second).toMatchObject({ ending: 'failed', isFinal: true, message: expect.stringContaining('HTTP 529') });
+  expect(bench.provider.requestCount).toBe(2);
 });
 
 test('code that asks again after a refusal gets a new dispatch of the same call, and the same sequence on replay', async () => {
