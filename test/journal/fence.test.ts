@@ -84,6 +84,18 @@ test('a stale holder cannot complete the task, and its answer is not kept', asyn
   expect(await taskOf(bench.db, batch)).toMatchObject({ state: 'running', result: null });
 });
 
+test('a worker that holds the task anew cannot complete it for its own former lease', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add();
+  const { lease } = await worker.claim(batch);
+  await takeAway(lease);
+  await worker.claim(batch);
+  const former = { taskId: lease.taskId, workerId: worker.id, leaseToken: lease.token };
+
+  expect(await completeTask(worker.pool, former, 'stale', 0)).toBe(false);
+  expect((await taskOf(bench.db, batch)).state).toBe('running');
+});
+
 test('another worker cannot complete a task by knowing its token', async () => {
   const batch = await loadTestBatch(bench.db);
   const [holder, other] = [await bench.workers.add(), await bench.workers.add()];
