@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { failpoint } from '../failpoint.ts';
+import { patiently } from '../postgres/patiently.ts';
 import { Deadline } from './deadline.ts';
 import type { JournalEnvironment } from './environment.ts';
 import { explainRefusal, parkedForDoubt } from './explain-refusal.ts';
@@ -135,10 +136,12 @@ async function record(
   await failpoint('journal.outcome.after', lease.key);
   if (ending.kind === 'charged') env.onCharge(fields.costUsd);
   if (ending.refusal?.kind === 'credentials') {
-    await env.pool.query('SELECT madrugada.stop_batch($1, $2)', [
-      lease.batchKey,
-      `the provider refuses our credentials: ${ending.error}`,
-    ]);
+    await patiently(() =>
+      env.pool.query('SELECT madrugada.stop_batch($1, $2)', [
+        lease.batchKey,
+        `the provider refuses our credentials: ${ending.error}`,
+      ]),
+    );
     return {
       kind: 'ended',
       verdict: { kind: 'stopped', message: `batch ${lease.batchKey} was stopped: ${ending.error}` },

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import { patiently } from '../postgres/patiently.ts';
 import type { Lease } from './lease.ts';
 import type { Verdict } from './verdict.ts';
 
@@ -14,8 +15,9 @@ interface Standing {
 
 /** Asks why the fence refused an intent (db/migrations/0005_journal.sql decides; this only words it). */
 export async function explainRefusal(pool: Pool, lease: Lease, seq: number): Promise<Verdict> {
-  const { rows } = await pool.query<Standing>(
-    `SELECT t.state = 'running' AND t.lease_token = $3 AND t.worker_id = $4 AND t.lease_expires_at > madrugada.now() AS holds,
+  const { rows } = await patiently(() =>
+    pool.query<Standing>(
+      `SELECT t.state = 'running' AND t.lease_token = $3 AND t.worker_id = $4 AND t.lease_expires_at > madrugada.now() AS holds,
             b.state AS batch_state, b.stop_reason, madrugada.is_stopped() AS stopped, b.doubt_policy AS policy, d.dispatch AS in_doubt,
             d.deadline_at + interval '30 seconds' AS wait_until
        FROM madrugada.task t
@@ -25,7 +27,8 @@ export async function explainRefusal(pool: Pool, lease: Lease, seq: number): Pro
           WHERE i.batch_key = t.batch_key AND i.task_id = t.id AND i.seq = $2 AND NOT madrugada.may_pay_again(i, b.doubt_policy)
           ORDER BY i.dispatch DESC LIMIT 1) d ON true
       WHERE t.id = $1`,
-    [lease.taskId, seq, lease.token, lease.workerId],
+      [lease.taskId, seq, lease.token, lease.workerId],
+    ),
   );
   const [standing] = rows;
   if (standing === undefined) return { kind: 'lost', message: `task ${lease.key} is no longer in the database` };

@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import { patiently } from '../postgres/patiently.ts';
 import type { Lease } from './lease.ts';
 import type { OutcomeKind, StepKind } from './rows.ts';
 
@@ -135,24 +136,28 @@ export async function loadJournal(pool: Pool, lease: Lease): Promise<RecordedJou
 
 /** The body of a recorded response that was too large to come with the journal. */
 export async function readBody(pool: Pool, lease: Lease, response: RecordedResponse): Promise<Buffer> {
-  const { rows } = await pool.query<{ response: Buffer | null }>(
-    'SELECT response FROM madrugada.call_outcome WHERE batch_key = $1 AND task_id = $2 AND seq = $3 AND dispatch = $4 AND kind = $5',
-    [lease.batchKey, lease.taskId, response.seq, response.dispatch, response.outcome],
+  const { rows } = await patiently(() =>
+    pool.query<{ response: Buffer | null }>(
+      'SELECT response FROM madrugada.call_outcome WHERE batch_key = $1 AND task_id = $2 AND seq = $3 AND dispatch = $4 AND kind = $5',
+      [lease.batchKey, lease.taskId, response.seq, response.dispatch, response.outcome],
+    ),
   );
   return rows[0]?.response ?? Buffer.alloc(0);
 }
 
 /** The answer of a call, whichever dispatch brought it. */
 export async function readAnswer(pool: Pool, lease: Lease, seq: number): Promise<RecordedResponse> {
-  const { rows } = await pool.query<{
-    dispatch: number;
-    kind: OutcomeKind;
-    status: number;
-    response_headers: Record<string, string>;
-    response: Buffer;
-  }>(
-    'SELECT dispatch, kind, status, response_headers, response FROM madrugada.call_outcome WHERE batch_key = $1 AND task_id = $2 AND seq = $3 AND answers',
-    [lease.batchKey, lease.taskId, seq],
+  const { rows } = await patiently(() =>
+    pool.query<{
+      dispatch: number;
+      kind: OutcomeKind;
+      status: number;
+      response_headers: Record<string, string>;
+      response: Buffer;
+    }>(
+      'SELECT dispatch, kind, status, response_headers, response FROM madrugada.call_outcome WHERE batch_key = $1 AND task_id = $2 AND seq = $3 AND answers',
+      [lease.batchKey, lease.taskId, seq],
+    ),
   );
   const [row] = rows;
   if (row === undefined) throw new Error(`call ${seq} of task ${lease.key} has no answer`);

@@ -41,6 +41,7 @@ export function send(
 ): Promise<SendEnd> {
   return new Promise((resolve) => {
     let writing = false;
+    let hasEnded = false;
     let abort: ((reason: Error) => void) | undefined;
     const timer = setTimeout(
       () => {
@@ -50,6 +51,7 @@ export function send(
       Math.max(0, deadline.remainingMs),
     );
     const end = (how: SendEnd) => {
+      hasEnded = true;
       clearTimeout(timer);
       resolve(how);
     };
@@ -67,7 +69,7 @@ export function send(
       },
       {
         onRequestStart(controller) {
-          if (!deadline.maySend) return controller.abort(new Error('too late to be sent'));
+          if (hasEnded || !deadline.maySend) return controller.abort(new Error('too late to be sent'));
           writing = true;
           abort = (reason) => controller.abort(reason);
         },

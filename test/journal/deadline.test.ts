@@ -52,6 +52,24 @@ test('a connection that becomes ready too late carries no request: the intent is
   expect(bench.provider.requestCount).toBe(0);
 });
 
+test('a connection that becomes ready after the deadline has ended the dispatch carries no request', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add({ limits: { maxDispatches: 1, dispatchMs: 200 } });
+  const connector = buildConnector({});
+  const ended = Promise.withResolvers<void>();
+  worker.env.dispatcher = new HttpAgent({
+    connect: (options, done) => void ended.promise.then(() => connector(options, done)),
+  });
+  vi.spyOn(Date, 'now').mockReturnValue(Date.now()); // by its clocks no time has passed; only the timer says so
+  vi.spyOn(performance, 'now').mockReturnValue(performance.now());
+  await worker.attempt(batch, (task) => ask(task, 'one'));
+  ended.resolve();
+  await worker.env.dispatcher.close(); // waits for what was begun
+
+  expect(await kindsOf(bench.db, batch)).toEqual(['1.1 not_sent']);
+  expect(bench.provider.requestCount).toBe(0);
+});
+
 test('a connection that is refused has sent nothing: not a doubt', async () => {
   const batch = await loadTestBatch(bench.db, { agentOptions: {} });
   const worker = await bench.workers.add({ limits: { maxDispatches: 1 } });

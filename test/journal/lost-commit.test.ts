@@ -142,3 +142,32 @@ test('with several rows in a group whose commit was not seen each is looked at b
 
   expect(await written).toMatchObject([{ answers: true }, { completedNo: expect.any(Number) }, true, false]);
 });
+
+test('a large answer whose reading is interrupted by the database is read again, and the attempt goes on', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add();
+  bench.provider.script = (exchange) => exchange.message('x'.repeat(400_000));
+  await worker.attempt(batch, async (task) => {
+    await ask(task, 'one');
+    throw new Error('the program breaks here');
+  });
+  const blocker = await bench.db.pool.connect();
+  const second = await worker.attempt(batch, async (task) => {
+    await blocker.query('BEGIN; LOCK TABLE madrugada.call_outcome IN ACCESS EXCLUSIVE MODE');
+    const answer = ask(task, 'one');
+    const pid = await until('the reader waits for the table', async () => {
+      const { rows } = await bench.db.pool.query<{ pid: number }>(
+        `SELECT pid FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`,
+        [`madrugada/w${worker.id}/work`],
+      );
+      return rows[0]?.pid;
+    });
+    await bench.db.pool.query('SELECT pg_terminate_backend($1)', [pid]);
+    await blocker.query('COMMIT');
+    return (await answer).length;
+  });
+  blocker.release();
+
+  expect(second).toMatchObject({ ending: 'completed', replayedCalls: 1 });
+  expect((await taskOf(bench.db, batch)).result).toBe(400_000);
+});
