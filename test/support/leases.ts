@@ -1,4 +1,7 @@
+import type { Lease } from '../../src/journal/lease.ts';
+import { claimTask } from '../../src/lease/claim.ts';
 import { endAttempt, type Holder } from '../../src/lease/finish.ts';
+import { type ProcessIdentity, thisProcess } from '../../src/lease/process-identity.ts';
 import type { TestDatabase } from './database.ts';
 
 /** What the functions of src/lease take for a lease of src/journal. */
@@ -30,4 +33,28 @@ export async function release(
 /** Takes a task away from its holder, as a sweep would. */
 export async function takeAway({ pool }: TestDatabase, taskId: number, why = 'by the test'): Promise<void> {
   await pool.query('SELECT madrugada.lose_attempts(ARRAY[$1::bigint], $2)', [taskId, why]);
+}
+
+/** Registers a worker that has no connections: a row, as a dead process leaves it. */
+export async function registerRow({ pool }: TestDatabase, differing: Partial<ProcessIdentity> = {}): Promise<number> {
+  const { host, bootId, pid, pidStartedAt } = { ...thisProcess(), ...differing };
+  const { rows } = await pool.query<{ id: number }>('SELECT madrugada.register_worker($1, $2, $3, $4) AS id', [
+    host,
+    bootId,
+    pid,
+    pidStartedAt,
+  ]);
+  return rows[0]?.id ?? 0;
+}
+
+/** Claims the batch's next task in the name of a worker, over the test's own connection. */
+export async function claimFor(
+  { pool }: TestDatabase,
+  workerId: number,
+  batchKey: string,
+  slot = `slot-${workerId}`,
+): Promise<Lease> {
+  const task = await claimTask(pool, { batchKey, slot, workerId, agentSha256: 'test', after: 0 });
+  if (task === undefined) throw new Error(`batch ${batchKey} has no task to claim`);
+  return { batchKey, taskId: task.taskId, key: task.key, slot, workerId, token: task.leaseToken };
 }
