@@ -1015,9 +1015,9 @@ BEGIN
   END IF;
   held := ARRAY(
     SELECT t.id FROM task t
-     WHERE t.state = 'running' AND t.worker_id = ANY (silent) AND NOT slot_is_locked(t.slot)
+     WHERE t.state = 'running' AND t.worker_id = ANY (silent) AND NOT slot_is_locked_by(t.slot, t.worker_id)
      ORDER BY t.id FOR UPDATE SKIP LOCKED);
-  RETURN CASE WHEN held = '{}' THEN 0 ELSE lose_attempts(held, 'its worker is silent and its slot is free') END;
+  RETURN CASE WHEN held = '{}' THEN 0 ELSE lose_attempts(held, 'its worker is silent and has lost its slot') END;
 END
 $function$;
 
@@ -1105,15 +1105,16 @@ CREATE OR REPLACE FUNCTION madrugada.settles(kind madrugada.outcome_kind)
  IMMUTABLE
 AS $function$ SELECT kind <> 'unknown' $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.slot_is_locked(the_slot text)
+CREATE OR REPLACE FUNCTION madrugada.slot_is_locked_by(the_slot text, the_worker bigint)
  RETURNS boolean
  LANGUAGE sql
  STABLE SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog'
 AS $function$
-    SELECT EXISTS (SELECT FROM pg_locks l
+    SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
       WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        AND l.classid::bigint = slot_lock_class() AND l.objid::bigint = (slot_lock_key(the_slot)::bigint & 4294967295) AND l.granted)
+        AND l.classid::bigint = slot_lock_class() AND l.objid::bigint = (slot_lock_key(the_slot)::bigint & 4294967295) AND l.granted
+        AND a.application_name LIKE 'madrugada/w' || the_worker || '/%')
   $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.slot_lock_class()
@@ -1549,7 +1550,7 @@ GRANT EXECUTE ON FUNCTION madrugada.resume_batch(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.retry_task(bigint,integer) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.said(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.settles(madrugada.outcome_kind) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.slot_is_locked(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.slot_is_locked_by(text,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.slot_lock_class() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.slot_lock_key(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.stop_batch(text,text) TO madrugada_operator, madrugada_worker;

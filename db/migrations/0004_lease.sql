@@ -227,15 +227,18 @@ $$;
 CREATE FUNCTION madrugada.slot_lock_class() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 1835102322'; -- 'madr'
 CREATE FUNCTION madrugada.slot_lock_key(the_slot text) RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT hashtext(the_slot)';
 
-CREATE FUNCTION madrugada.slot_is_locked(the_slot text) RETURNS boolean
+-- Does this worker have the slot's lock? A successor under the same name may have it, when its predecessor's death cannot be proven: after the
+-- restart of a container, say. Connections of worker 7 are named 'madrugada/w7/…'.
+CREATE FUNCTION madrugada.slot_is_locked_by(the_slot text, the_worker bigint) RETURNS boolean
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog
   AS $$
-    SELECT EXISTS (SELECT FROM pg_locks l
+    SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
       WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        AND l.classid::bigint = slot_lock_class() AND l.objid::bigint = (slot_lock_key(the_slot)::bigint & 4294967295) AND l.granted)
+        AND l.classid::bigint = slot_lock_class() AND l.objid::bigint = (slot_lock_key(the_slot)::bigint & 4294967295) AND l.granted
+        AND a.application_name LIKE 'madrugada/w' || the_worker || '/%')
   $$;
 
--- A free lock and a heartbeat older than ten seconds release a worker's leases (rule R6). They prove nothing about its dispatches.
+-- A lock it has not and a heartbeat older than ten seconds release a worker's leases (rule R6). They prove nothing about its dispatches.
 CREATE FUNCTION madrugada.release_silent_workers() RETURNS integer
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
   AS $$
@@ -249,14 +252,14 @@ BEGIN
   END IF;
   held := ARRAY(
     SELECT t.id FROM task t
-     WHERE t.state = 'running' AND t.worker_id = ANY (silent) AND NOT slot_is_locked(t.slot)
+     WHERE t.state = 'running' AND t.worker_id = ANY (silent) AND NOT slot_is_locked_by(t.slot, t.worker_id)
      ORDER BY t.id FOR UPDATE SKIP LOCKED);
-  RETURN CASE WHEN held = '{}' THEN 0 ELSE lose_attempts(held, 'its worker is silent and its slot is free') END;
+  RETURN CASE WHEN held = '{}' THEN 0 ELSE lose_attempts(held, 'its worker is silent and has lost its slot') END;
 END
 $$;
 
 -- Notes a worker's end, on proof, and takes its tasks away. False while one of its backends is still at work: a dead client's statement
--- can still commit, and the journal must not be read before (rule R7). Connections of worker 7 are named 'madrugada/w7/…'.
+-- can still commit, and the journal must not be read before (rule R7).
 CREATE FUNCTION madrugada.end_worker(the_worker bigint, how text) RETURNS boolean
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
   AS $$
@@ -312,8 +315,7 @@ BEGIN
 END
 $$;
 
--- What a slot's name still holds although this worker, which now has the slot's lock, does not know of it: left by an earlier process
--- whose death is proven or who is silent, or by a claim of its own whose commit it did not see (rule R6).
+-- What a slot holds although its worker does not know of it: by a claim whose commit it did not see (rule R6).
 CREATE FUNCTION madrugada.release_unknown_claims(the_slot text, the_worker bigint, known_tasks bigint[]) RETURNS integer
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
   AS $$

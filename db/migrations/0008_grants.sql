@@ -14,7 +14,7 @@ GRANT INSERT, UPDATE ON madrugada.model_price TO madrugada_operator;
 -- Functions that only compute or look.
 GRANT EXECUTE ON FUNCTION
   madrugada.now(), madrugada.said(text), madrugada.is_stopped(), madrugada.next_claimable_at(text), madrugada.journal_cost(text, bigint),
-  madrugada.slot_lock_class(), madrugada.slot_lock_key(text), madrugada.slot_is_locked(text), madrugada.settles(madrugada.outcome_kind),
+  madrugada.slot_lock_class(), madrugada.slot_lock_key(text), madrugada.slot_is_locked_by(text, bigint), madrugada.settles(madrugada.outcome_kind),
   madrugada.body_text(bytea), madrugada.batch_named(text), madrugada.may_pay_again(madrugada.call_intent, madrugada.doubt_policy)
   TO madrugada_worker, madrugada_operator, madrugada_approver, madrugada_auditor;
 

@@ -24,9 +24,10 @@ async function sweepAfter(seconds: number): Promise<void> {
   await moveClock(bench.db, `-${seconds} seconds`);
 }
 
-/** Holds a slot's lock, as the connection of a living process does, until the test ends. */
-async function lockSlot(slot: string): Promise<void> {
+/** Holds a slot's lock, as the connection of a worker's living process does, until the test ends. */
+async function lockSlot(slot: string, workerId: number): Promise<void> {
   const { client } = await openTransaction(bench.db);
+  await client.query(`SET LOCAL application_name = 'madrugada/w${workerId}/slots'`);
   await client.query('SELECT pg_advisory_xact_lock(madrugada.slot_lock_class(), madrugada.slot_lock_key($1))', [slot]);
 }
 
@@ -37,8 +38,8 @@ test('a free lock alone does not release: a worker whose heartbeat is fresh keep
 });
 
 test('an old heartbeat alone does not release: a worker that holds its slot’s lock keeps its task', async () => {
-  const { batch, lease } = await abandoned();
-  await lockSlot(lease.slot);
+  const { batch, lease, workerId } = await abandoned();
+  await lockSlot(lease.slot, workerId);
   await sweepAfter(300);
   expect((await taskOf(bench.db, batch)).state).toBe('running');
 });
@@ -50,24 +51,31 @@ test('a free lock and a heartbeat older than ten seconds release a task, long be
   expect((await taskEvents(bench.db, batch)).at(-1)).toMatchObject({
     event: 'resumed',
     slot: lease.slot,
-    reason: 'its worker is silent and its slot is free',
+    reason: 'its worker is silent and has lost its slot',
   });
 });
 
 test('another slot’s lock does not keep a task', async () => {
-  const { batch } = await abandoned();
-  await lockSlot('somebody else');
+  const { batch, workerId } = await abandoned();
+  await lockSlot('somebody else', workerId);
+  await sweepAfter(11);
+  expect((await taskOf(bench.db, batch)).state).toBe('pending');
+});
+
+test('a successor’s lock under the same name does not keep a silent worker’s task: a slot gets back what its name had', async () => {
+  const { batch, lease } = await abandoned();
+  await lockSlot(lease.slot, bench.worker.id);
   await sweepAfter(11);
   expect((await taskOf(bench.db, batch)).state).toBe('pending');
 });
 
 test('a slot’s lock in another database does not keep a task', async () => {
-  const { batch, lease } = await abandoned();
+  const { batch, lease, workerId } = await abandoned();
   const { rows } = await bench.db.pool.query(
     `SELECT madrugada.slot_lock_class() AS class, madrugada.slot_lock_key($1) AS key`,
     [lease.slot],
   );
-  const elsewhere = await openClient({ url: inject('serverUrl'), applicationName: 'madrugada test' });
+  const elsewhere = await openClient({ url: inject('serverUrl'), applicationName: `madrugada/w${workerId}/slots` });
   await elsewhere.query('SELECT pg_advisory_lock($1, $2)', [rows[0].class, rows[0].key]);
   await sweepAfter(11);
   await elsewhere.end();
