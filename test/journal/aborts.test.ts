@@ -55,6 +55,38 @@ test('an aborted call stays pending on replay until it is aborted again, althoug
   expect(bench.provider.requestCount).toBe(2);
 });
 
+test('an abort is recorded: what was answered meanwhile does not reach the code on replay before it aborts again', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add();
+  let runs = 0;
+  const run = async (task: Task) => {
+    runs += 1;
+    const isFirst = runs === 1;
+    bench.provider.hold();
+    const control = new AbortController();
+    const slow = fetchMessage(task, 'slow', { signal: control.signal }).then(
+      () => 'answered',
+      () => 'gave up',
+    );
+    const exchange = await bench.provider.arrival(1);
+    for (let turns = 0; turns < 20; turns += 1) await turn();
+    control.abort();
+    const end = await slow;
+    if (isFirst) {
+      exchange.message();
+      await until('its answer is recorded', async () => (await kindsOf(bench.db, batch)).includes('1.1 charged'));
+    }
+    bench.provider.script = (exchange) => exchange.message();
+    await ask(task, `then: ${end}`);
+    if (isFirst) throw new Error('the program breaks here');
+  };
+  await worker.attempt(batch, run);
+  const second = await worker.attempt(batch, run);
+
+  expect(second.ending).toBe('completed');
+  expect(bench.provider.exchanges.map((exchange) => exchange.prompt)).toEqual(['slow', 'then: gave up']);
+});
+
 test('the answer of an aborted call does not hold up the results that came after it', async () => {
   const batch = await loadTestBatch(bench.db);
   const worker = await bench.workers.add({ limits: { restMs: 2_000 } });

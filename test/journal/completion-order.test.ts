@@ -96,3 +96,27 @@ test('a step takes its place among the calls in the order of completion', async 
     ['call', 'step'],
   ]);
 });
+
+test('a replayed result waits for the calls that were issued before it came, however late the code issues them', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add();
+  bench.provider.script = async (exchange) => {
+    await bench.provider.arrival(2);
+    exchange.message();
+  };
+  const logs: string[][] = [];
+  const run = async (task: Task) => {
+    const log: string[] = [];
+    logs.push(log);
+    const first = ask(task, 'first').then(() => log.push('the first is answered'));
+    for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+    log.push('the second is issued');
+    await Promise.all([first, ask(task, 'second')]);
+    if (logs.length === 1) throw new Error('the program breaks here');
+  };
+  await worker.attempt(batch, run);
+  await worker.attempt(batch, run);
+
+  expect(logs[0]).toEqual(['the second is issued', 'the first is answered']);
+  expect(logs[1]).toEqual(logs[0]);
+});

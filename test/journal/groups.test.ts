@@ -76,17 +76,30 @@ test('a fenced intent is refused without holding up the others of its group', as
   expect(written).toEqual([false, true]);
 });
 
-test('two processes that write intents of the same tasks in opposite orders do not wait for each other in a circle', async () => {
-  const batch = await loadTestBatch(bench.db, { tasks: 20 });
-  const [worker, other] = [await bench.workers.add(), await bench.workers.add()];
-  const leases: Lease[] = [];
-  for (let n = 0; n < 20; n += 1) leases.push((await worker.claim(batch)).lease);
-  const write = (writer: TestWorker, seq: number, order: Lease[]) =>
-    Promise.all(order.map((lease) => writer.env.writer.writeIntent(intentRow(lease, seq))));
-  for (let round = 1; round <= 20; round += 2)
-    await Promise.all([write(worker, round, leases), write(other, round + 1, leases.toReversed())]);
+test('a group locks its tasks in the order of their ids, as everything does that locks several', async () => {
+  const batch = await loadTestBatch(bench.db, { tasks: 3 });
+  const worker = await bench.workers.add();
+  const [low, high] = [(await worker.claim(batch)).lease, (await worker.claim(batch)).lease];
+  const sweep = await bench.db.pool.connect();
+  const lock = 'SELECT FROM madrugada.task WHERE id = $1 FOR UPDATE NOWAIT';
+  await sweep.query('BEGIN');
+  await sweep.query(lock, [low.taskId]);
+  const written = await together(worker, batch, () => [
+    worker.env.writer.writeIntent(intentRow(high, 1)),
+    worker.env.writer.writeIntent(intentRow(low, 1)),
+  ]);
+  await until('the group waits for the lower task', async () => {
+    const { rows } = await bench.db.pool.query(
+      `SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`,
+      [`madrugada/w${worker.id}/journal`],
+    );
+    return rows.length > 0;
+  });
+  await sweep.query(lock, [high.taskId]); // refused at once if the group already held it
+  await sweep.query('COMMIT');
+  sweep.release();
 
-  expect((await kindsOf(bench.db, batch)).length).toBe(20 * 20);
+  expect(await Promise.all(written)).toEqual([true, true]);
 });
 
 test('a row queued in the very turn in which the one before is reported is written, not forgotten', async () => {
