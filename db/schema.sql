@@ -335,7 +335,7 @@ CREATE OR REPLACE FUNCTION madrugada.audit_batch_state()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   PERFORM record_event('batch',
@@ -352,7 +352,7 @@ CREATE OR REPLACE FUNCTION madrugada.audit_bill()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   PERFORM record_event('bill', 'imported', NEW.batch_key, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -365,7 +365,7 @@ CREATE OR REPLACE FUNCTION madrugada.audit_stop()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   PERFORM record_event('stop', CASE WHEN TG_OP = 'INSERT' THEN 'stopped everything' ELSE 'lifted' END, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -378,7 +378,7 @@ CREATE OR REPLACE FUNCTION madrugada.audit_task_state()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   held task%ROWTYPE := CASE WHEN NEW.state = 'running' THEN NEW ELSE OLD END; -- the slot that has, or had, the lease
@@ -402,7 +402,7 @@ CREATE OR REPLACE FUNCTION madrugada.audit_worker()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   PERFORM record_event('worker', CASE WHEN TG_OP = 'INSERT' THEN 'started' ELSE 'ended' END, NULL, NULL, NULL, NULL, NULL, NEW.id, NULL, NEW.ended_how);
@@ -414,7 +414,7 @@ CREATE OR REPLACE FUNCTION madrugada.batch_named(name text)
  RETURNS text
  LANGUAGE plpgsql
  STABLE
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   keys text[] := ARRAY(SELECT b.batch_key FROM batch b WHERE name IN (b.batch_key, b.id) ORDER BY b.created_at);
@@ -443,7 +443,7 @@ CREATE OR REPLACE FUNCTION madrugada.check_server_identity()
  RETURNS boolean
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   the_system bigint := (SELECT system_identifier FROM pg_control_system());
@@ -467,7 +467,7 @@ CREATE OR REPLACE FUNCTION madrugada.choose_answer()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   NEW.answers := NEW.kind IN ('charged', 'recovered') AND NOT EXISTS (
@@ -480,7 +480,7 @@ CREATE OR REPLACE FUNCTION madrugada.claim_task(the_batch text, the_slot text, t
  RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean)
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 #variable_conflict use_column
 DECLARE
@@ -526,7 +526,7 @@ CREATE OR REPLACE FUNCTION madrugada.close_batch(the_batch text, give_up_pending
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   unfinished bigint;
@@ -555,7 +555,7 @@ CREATE OR REPLACE FUNCTION madrugada.complete_task(the_task bigint, the_worker b
  RETURNS boolean
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   WITH done AS (
@@ -575,7 +575,7 @@ CREATE OR REPLACE FUNCTION madrugada.confirm_server_identity()
  RETURNS void
  LANGUAGE sql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
     INSERT INTO server_identity (system_identifier, timeline_id)
     SELECT s.system_identifier, c.timeline_id FROM pg_control_system() s, pg_control_checkpoint() c ON CONFLICT DO NOTHING
@@ -585,7 +585,7 @@ CREATE OR REPLACE FUNCTION madrugada.create_partitions(the_batch text)
  RETURNS void
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
  SET lock_timeout TO '300ms'
 AS $function$
 DECLARE
@@ -608,7 +608,7 @@ CREATE OR REPLACE FUNCTION madrugada.end_attempt(the_task bigint, the_worker big
  RETURNS madrugada.task_state
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   new_state task_state;
@@ -646,7 +646,7 @@ CREATE OR REPLACE FUNCTION madrugada.end_worker(the_worker bigint, how text)
  RETURNS boolean
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   held bigint[];
@@ -668,7 +668,7 @@ CREATE OR REPLACE FUNCTION madrugada.fence_intent()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   policy doubt_policy;
@@ -697,7 +697,7 @@ CREATE OR REPLACE FUNCTION madrugada.fence_step()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   PERFORM FROM task t
@@ -711,7 +711,7 @@ $function$;
 CREATE OR REPLACE FUNCTION madrugada.guard_batch_state()
  RETURNS trigger
  LANGUAGE plpgsql
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   IF NEW.state IS DISTINCT FROM OLD.state AND (OLD.state, NEW.state) NOT IN (
@@ -730,7 +730,7 @@ CREATE OR REPLACE FUNCTION madrugada.guard_closed_list()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   late text;
@@ -749,7 +749,7 @@ CREATE OR REPLACE FUNCTION madrugada.guard_task_count()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   loaded integer := (SELECT count(*) FROM task t WHERE t.batch_key = NEW.batch_key);
@@ -766,7 +766,7 @@ CREATE OR REPLACE FUNCTION madrugada.guard_task_delete()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   IF NOT EXISTS (SELECT FROM batch b WHERE b.batch_key = OLD.batch_key AND b.state = 'archived') THEN
@@ -779,7 +779,7 @@ $function$;
 CREATE OR REPLACE FUNCTION madrugada.guard_task_state()
  RETURNS trigger
  LANGUAGE plpgsql
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   IF NEW.state IS DISTINCT FROM OLD.state AND (OLD.state, NEW.state) NOT IN (
@@ -804,7 +804,7 @@ CREATE OR REPLACE FUNCTION madrugada.heartbeat(the_worker bigint, task_ids bigin
  RETURNS SETOF bigint
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   UPDATE worker w SET heartbeat_at = now() WHERE w.id = the_worker AND w.ended_at IS NULL;
@@ -829,7 +829,7 @@ CREATE OR REPLACE FUNCTION madrugada.is_in_doubt(the_task bigint)
  RETURNS boolean
  LANGUAGE plpgsql
  STABLE SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   RETURN EXISTS (
@@ -851,7 +851,7 @@ CREATE OR REPLACE FUNCTION madrugada.journal_cost(the_batch text, the_task bigin
  RETURNS numeric
  LANGUAGE sql
  STABLE SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
     SELECT coalesce(sum(o.cost_usd), 0) FROM call_outcome o WHERE o.batch_key = the_batch AND o.task_id = the_task
   $function$;
@@ -860,14 +860,14 @@ CREATE OR REPLACE FUNCTION madrugada.leave_worker(the_worker bigint, how text)
  RETURNS void
  LANGUAGE sql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$ UPDATE worker w SET ended_at = now(), ended_how = how WHERE w.id = the_worker AND w.ended_at IS NULL $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.lift_stop()
  RETURNS boolean
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   UPDATE stop_switch s SET lifted_at = now() WHERE s.lifted_at IS NULL;
@@ -879,7 +879,7 @@ CREATE OR REPLACE FUNCTION madrugada.load_batch(the_id text, the_version text, t
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   the_key text;
@@ -901,7 +901,7 @@ CREATE OR REPLACE FUNCTION madrugada.lose_attempts(task_ids bigint[], why text)
  RETURNS integer
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   lost integer;
@@ -934,7 +934,7 @@ CREATE OR REPLACE FUNCTION madrugada.may_pay_again(i madrugada.call_intent, poli
  RETURNS boolean
  LANGUAGE plpgsql
  STABLE SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   kinds outcome_kind[] := ARRAY(
@@ -958,7 +958,7 @@ CREATE OR REPLACE FUNCTION madrugada.next_claimable_at(the_batch text)
  RETURNS timestamp with time zone
  LANGUAGE sql
  STABLE SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
     SELECT t.not_before FROM task t
      WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token > 0 AND t.not_before < 'infinity'
@@ -975,7 +975,7 @@ CREATE OR REPLACE FUNCTION madrugada.record_event(subject text, event text, batc
  RETURNS void
  LANGUAGE sql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
     INSERT INTO audit_event (subject, event, batch_key, task_id, from_state, to_state, slot, worker_id, lease_token, reason, by_name, os_user)
     VALUES (subject, event, batch_key, task_id, from_state, to_state, slot, worker_id, lease_token, reason, said('by'), said('os_user'))
@@ -994,7 +994,7 @@ CREATE OR REPLACE FUNCTION madrugada.register_worker(host text, boot_id text, pi
  RETURNS bigint
  LANGUAGE sql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
     INSERT INTO worker (host, boot_id, pid, pid_started_at) VALUES (host, boot_id, pid, pid_started_at) RETURNING id
   $function$;
@@ -1003,7 +1003,7 @@ CREATE OR REPLACE FUNCTION madrugada.release_silent_workers()
  RETURNS integer
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   silent bigint[] := ARRAY(
@@ -1025,7 +1025,7 @@ CREATE OR REPLACE FUNCTION madrugada.release_unknown_claims(the_slot text, the_w
  RETURNS integer
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   unseen bigint[] := ARRAY(
@@ -1046,7 +1046,7 @@ CREATE OR REPLACE FUNCTION madrugada.resume_batch(the_batch text)
  RETURNS boolean
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   UPDATE batch b SET state = 'open', stop_reason = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
@@ -1058,7 +1058,7 @@ CREATE OR REPLACE FUNCTION madrugada.retry_task(the_task bigint, pay_from intege
  RETURNS boolean
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   b batch%ROWTYPE;
@@ -1109,7 +1109,7 @@ CREATE OR REPLACE FUNCTION madrugada.slot_is_locked_by(the_slot text, the_worker
  RETURNS boolean
  LANGUAGE sql
  STABLE SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
     SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
       WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -1133,7 +1133,7 @@ CREATE OR REPLACE FUNCTION madrugada.stop_batch(the_batch text, why text)
  RETURNS boolean
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   UPDATE batch b SET state = 'stopped', stop_reason = why WHERE b.batch_key = the_batch AND b.state = 'open';
@@ -1145,7 +1145,7 @@ CREATE OR REPLACE FUNCTION madrugada.stop_everything(why text)
  RETURNS boolean
  LANGUAGE sql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
     WITH stopped AS (INSERT INTO stop_switch (reason) VALUES (why) ON CONFLICT DO NOTHING RETURNING id)
     SELECT EXISTS (SELECT FROM stopped)
@@ -1155,7 +1155,7 @@ CREATE OR REPLACE FUNCTION madrugada.sweep_expired_leases(expired_after timestam
  RETURNS integer
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   expired bigint[] := ARRAY(
@@ -1171,7 +1171,7 @@ CREATE OR REPLACE FUNCTION madrugada.wake_doubtful_tasks(the_worker bigint)
  RETURNS void
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   doubtful bigint[] := ARRAY(
@@ -1189,7 +1189,7 @@ CREATE OR REPLACE FUNCTION madrugada.wake_task(the_task bigint)
  RETURNS void
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
   PERFORM FROM task t WHERE t.id = the_task FOR UPDATE;

@@ -13,14 +13,14 @@ CREATE FUNCTION madrugada.record_event(
   subject text, event text, batch_key text, task_id bigint, from_state text, to_state text,
   slot text, worker_id bigint, lease_token bigint, reason text
 ) RETURNS void
-  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
     INSERT INTO audit_event (subject, event, batch_key, task_id, from_state, to_state, slot, worker_id, lease_token, reason, by_name, os_user)
     VALUES (subject, event, batch_key, task_id, from_state, to_state, slot, worker_id, lease_token, reason, said('by'), said('os_user'))
   $$;
 
 CREATE FUNCTION madrugada.guard_task_state() RETURNS trigger
-  LANGUAGE plpgsql SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   IF NEW.state IS DISTINCT FROM OLD.state AND (OLD.state, NEW.state) NOT IN (
@@ -44,7 +44,7 @@ CREATE TRIGGER task_state_guard BEFORE UPDATE ON madrugada.task
   FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_state();
 
 CREATE FUNCTION madrugada.audit_task_state() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   held task%ROWTYPE := CASE WHEN NEW.state = 'running' THEN NEW ELSE OLD END; -- the slot that has, or had, the lease
@@ -68,7 +68,7 @@ CREATE TRIGGER task_state_audit AFTER UPDATE ON madrugada.task
 
 -- A loaded batch is a closed list (invariant 8): tasks come only with their batch, in its own transaction, and all of them.
 CREATE FUNCTION madrugada.guard_closed_list() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   late text;
@@ -86,7 +86,7 @@ CREATE TRIGGER task_closed_list AFTER INSERT ON madrugada.task
   REFERENCING NEW TABLE AS new_tasks FOR EACH STATEMENT EXECUTE FUNCTION madrugada.guard_closed_list();
 
 CREATE FUNCTION madrugada.guard_task_delete() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   IF NOT EXISTS (SELECT FROM batch b WHERE b.batch_key = OLD.batch_key AND b.state = 'archived') THEN
@@ -99,7 +99,7 @@ CREATE TRIGGER task_delete_guard BEFORE DELETE ON madrugada.task
   FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_delete();
 
 CREATE FUNCTION madrugada.guard_task_count() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   loaded integer := (SELECT count(*) FROM task t WHERE t.batch_key = NEW.batch_key);
@@ -115,7 +115,7 @@ CREATE CONSTRAINT TRIGGER batch_task_count AFTER INSERT ON madrugada.batch
   DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_count();
 
 CREATE FUNCTION madrugada.guard_batch_state() RETURNS trigger
-  LANGUAGE plpgsql SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   IF NEW.state IS DISTINCT FROM OLD.state AND (OLD.state, NEW.state) NOT IN (
@@ -133,7 +133,7 @@ CREATE TRIGGER batch_state_guard BEFORE UPDATE ON madrugada.batch
   FOR EACH ROW EXECUTE FUNCTION madrugada.guard_batch_state();
 
 CREATE FUNCTION madrugada.audit_batch_state() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   PERFORM record_event('batch',
@@ -150,7 +150,7 @@ CREATE TRIGGER batch_state_audit AFTER UPDATE ON madrugada.batch
   FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION madrugada.audit_batch_state();
 
 CREATE FUNCTION madrugada.audit_worker() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   PERFORM record_event('worker', CASE WHEN TG_OP = 'INSERT' THEN 'started' ELSE 'ended' END, NULL, NULL, NULL, NULL, NULL, NEW.id, NULL, NEW.ended_how);
@@ -162,7 +162,7 @@ CREATE TRIGGER worker_end_audit AFTER UPDATE ON madrugada.worker
   FOR EACH ROW WHEN (OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL) EXECUTE FUNCTION madrugada.audit_worker();
 
 CREATE FUNCTION madrugada.audit_stop() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   PERFORM record_event('stop', CASE WHEN TG_OP = 'INSERT' THEN 'stopped everything' ELSE 'lifted' END, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -173,7 +173,7 @@ $$;
 CREATE TRIGGER stop_audit AFTER INSERT OR UPDATE ON madrugada.stop_switch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_stop();
 
 CREATE FUNCTION madrugada.audit_bill() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   PERFORM record_event('bill', 'imported', NEW.batch_key, NULL, NULL, NULL, NULL, NULL, NULL,

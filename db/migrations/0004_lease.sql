@@ -5,7 +5,7 @@ SET LOCAL ROLE madrugada_owner;
 SET LOCAL search_path = madrugada, pg_catalog;
 
 CREATE FUNCTION madrugada.register_worker(host text, boot_id text, pid integer, pid_started_at bigint) RETURNS bigint
-  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
     INSERT INTO worker (host, boot_id, pid, pid_started_at) VALUES (host, boot_id, pid, pid_started_at) RETURNING id
   $$;
@@ -22,7 +22,7 @@ CREATE FUNCTION madrugada.claim_task(the_batch text, the_slot text, the_worker b
     first_claimed_at timestamptz, agent text, agent_options jsonb, doubt_policy doubt_policy, max_attempts integer,
     previous_agent_sha256 text, claimed_before boolean
   )
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 #variable_conflict use_column
 DECLARE
@@ -66,7 +66,7 @@ $$;
 
 -- When the next task given back becomes claimable by time alone; NULL: none will.
 CREATE FUNCTION madrugada.next_claimable_at(the_batch text) RETURNS timestamptz
-  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
     SELECT t.not_before FROM task t
      WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token > 0 AND t.not_before < 'infinity'
@@ -75,7 +75,7 @@ CREATE FUNCTION madrugada.next_claimable_at(the_batch text) RETURNS timestamptz
 
 -- One heartbeat of a worker: it lives, and the leases of its advancing tasks run on. Returns the tasks whose lease is no longer its own.
 CREATE FUNCTION madrugada.heartbeat(the_worker bigint, task_ids bigint[], lease_tokens bigint[]) RETURNS SETOF bigint
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   UPDATE worker w SET heartbeat_at = now() WHERE w.id = the_worker AND w.ended_at IS NULL;
@@ -98,7 +98,7 @@ $$;
 
 -- What a task has cost so far, by the journal.
 CREATE FUNCTION madrugada.journal_cost(the_batch text, the_task bigint) RETURNS numeric
-  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
     SELECT coalesce(sum(o.cost_usd), 0) FROM call_outcome o WHERE o.batch_key = the_batch AND o.task_id = the_task
   $$;
@@ -106,7 +106,7 @@ CREATE FUNCTION madrugada.journal_cost(the_batch text, the_task bigint) RETURNS 
 -- Answer and completed in one statement, only while the lease is the writer's (N7). True also when this very attempt has completed the
 -- task before: its first commit was not seen.
 CREATE FUNCTION madrugada.complete_task(the_task bigint, the_worker bigint, token bigint, answer jsonb, replayed_calls integer) RETURNS boolean
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   WITH done AS (
@@ -124,7 +124,7 @@ $$;
 
 -- True while a call of the task has a dispatch that no other may follow yet.
 CREATE FUNCTION madrugada.is_in_doubt(the_task bigint) RETURNS boolean
-  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   RETURN EXISTS (
@@ -142,7 +142,7 @@ CREATE FUNCTION madrugada.end_attempt(
   the_task bigint, the_worker bigint, token bigint, how attempt_ending, why jsonb, final boolean, wait_until timestamptz, wait_for text,
   replayed_calls integer
 ) RETURNS task_state
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   new_state task_state;
@@ -179,7 +179,7 @@ $$;
 -- Takes tasks away from attempts that were lost with their process. The rows are already locked by the caller. An attempt that added a
 -- record to the journal does not use one up, within max_losses: else a task that kills its worker would burn its neighbours' attempts.
 CREATE FUNCTION madrugada.lose_attempts(task_ids bigint[], why text) RETURNS integer
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   lost integer;
@@ -211,7 +211,7 @@ $$;
 -- Leases that ran out between the two moments go back (N6). A sweeper passes the moment of its last sweep, so that it does not walk the
 -- dead index entries of a whole night; '-infinity' walks all. Rows another sweeper holds are skipped, and what changed meanwhile is re-checked.
 CREATE FUNCTION madrugada.sweep_expired_leases(expired_after timestamptz) RETURNS integer
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   expired bigint[] := ARRAY(
@@ -230,7 +230,7 @@ CREATE FUNCTION madrugada.slot_lock_key(the_slot text) RETURNS integer LANGUAGE 
 -- Does this worker have the slot's lock? A successor under the same name may have it, when its predecessor's death cannot be proven: after the
 -- restart of a container, say. Connections of worker 7 are named 'madrugada/w7/…'.
 CREATE FUNCTION madrugada.slot_is_locked_by(the_slot text, the_worker bigint) RETURNS boolean
-  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
     SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
       WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -240,7 +240,7 @@ CREATE FUNCTION madrugada.slot_is_locked_by(the_slot text, the_worker bigint) RE
 
 -- A lock it has not and a heartbeat older than ten seconds release a worker's leases (rule R6). They prove nothing about its dispatches.
 CREATE FUNCTION madrugada.release_silent_workers() RETURNS integer
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   silent bigint[] := ARRAY(
@@ -261,7 +261,7 @@ $$;
 -- Notes a worker's end, on proof, and takes its tasks away. False while one of its backends is still at work: a dead client's statement
 -- can still commit, and the journal must not be read before (rule R7).
 CREATE FUNCTION madrugada.end_worker(the_worker bigint, how text) RETURNS boolean
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   held bigint[];
@@ -281,13 +281,13 @@ $$;
 
 -- A worker says goodbye itself: it has nothing in flight and holds nothing.
 CREATE FUNCTION madrugada.leave_worker(the_worker bigint, how text) RETURNS void
-  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$ UPDATE worker w SET ended_at = now(), ended_how = how WHERE w.id = the_worker AND w.ended_at IS NULL $$;
 
 -- Tasks parked because a dispatch of this worker was in doubt need wait no longer: its death is proven (invariant 5). Running ones are locked,
 -- too: one that is being parked at this moment is then woken, or finds the death.
 CREATE FUNCTION madrugada.wake_doubtful_tasks(the_worker bigint) RETURNS void
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   doubtful bigint[] := ARRAY(
@@ -303,7 +303,7 @@ $$;
 
 -- A late outcome came for a task that was parked because of it, or is just being parked.
 CREATE FUNCTION madrugada.wake_task(the_task bigint) RETURNS void
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   PERFORM FROM task t WHERE t.id = the_task FOR UPDATE;
@@ -317,7 +317,7 @@ $$;
 
 -- What a slot holds although its worker does not know of it: by a claim whose commit it did not see (rule R6).
 CREATE FUNCTION madrugada.release_unknown_claims(the_slot text, the_worker bigint, known_tasks bigint[]) RETURNS integer
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   unseen bigint[] := ARRAY(

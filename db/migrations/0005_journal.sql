@@ -12,7 +12,7 @@ CREATE FUNCTION madrugada.settles(kind outcome_kind) RETURNS boolean
 -- intent's commit, or this intent see the takeover. A refused intent is skipped, not an error: the writer sees no row back and sends
 -- nothing, while the other intents of its group go through.
 CREATE FUNCTION madrugada.fence_intent() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   policy doubt_policy;
@@ -40,7 +40,7 @@ $$;
 -- May another dispatch follow this one? Refused or not sent: yes. Answered: never. In doubt: only when the policy allows paying again
 -- and no answer can be under way any more: its sender gave it up itself, or is proven dead, or its deadline is 30 s past (rule R5).
 CREATE FUNCTION madrugada.may_pay_again(i call_intent, policy doubt_policy) RETURNS boolean
-  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   kinds outcome_kind[] := ARRAY(
@@ -63,7 +63,7 @@ CREATE TRIGGER intent_fence BEFORE INSERT ON madrugada.call_intent FOR EACH ROW 
 
 -- Values recorded by one who has lost the lease would not be those its successor's code saw.
 CREATE FUNCTION madrugada.fence_step() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   PERFORM FROM task t
@@ -78,7 +78,7 @@ CREATE TRIGGER step_fence BEFORE INSERT ON madrugada.step_record FOR EACH ROW EX
 -- The first charged outcome of a call answers it. Of two at once the unique index refuses one, whose writer repeats it and then finds the
 -- other (rule R2): no charged outcome is ever dropped.
 CREATE FUNCTION madrugada.choose_answer() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   NEW.answers := NEW.kind IN ('charged', 'recovered') AND NOT EXISTS (
@@ -90,7 +90,7 @@ CREATE TRIGGER outcome_answer BEFORE INSERT ON madrugada.call_outcome FOR EACH R
 
 -- The partitions of one batch: made apart, then attached, because creating in place queues behind an export and workers behind it (rule R9).
 CREATE FUNCTION madrugada.create_partitions(the_batch text) RETURNS void
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog SET lock_timeout = '300ms'
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET lock_timeout = '300ms'
   AS $$
 DECLARE
   part integer := (SELECT number FROM batch WHERE batch_key = the_batch);

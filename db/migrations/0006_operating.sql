@@ -16,7 +16,7 @@ CREATE FUNCTION madrugada.load_batch(
   the_id text, the_version text, the_agent text, the_options jsonb, the_sha256 text, the_count integer, the_budget numeric,
   attempts integer, the_lease_seconds integer, policy doubt_policy
 ) RETURNS text
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   the_key text;
@@ -35,7 +35,7 @@ END
 $$;
 
 CREATE FUNCTION madrugada.stop_batch(the_batch text, why text) RETURNS boolean
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   UPDATE batch b SET state = 'stopped', stop_reason = why WHERE b.batch_key = the_batch AND b.state = 'open';
@@ -44,7 +44,7 @@ END
 $$;
 
 CREATE FUNCTION madrugada.resume_batch(the_batch text) RETURNS boolean
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   UPDATE batch b SET state = 'open', stop_reason = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
@@ -55,7 +55,7 @@ $$;
 -- Closes a batch whose tasks are all completed or failed and whose doubts can no longer bring a late answer. `give_up_pending` first
 -- fails what is pending in a stopped batch. Returns NULL when closed, else what stands in the way.
 CREATE FUNCTION madrugada.close_batch(the_batch text, give_up_pending boolean) RETURNS text
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   unfinished bigint;
@@ -83,7 +83,7 @@ $$;
 -- A person sends a failed task back, with fresh attempts. With `pay_from`, recorded calls from that number on are paid again; that also
 -- releases a task that waits for a doubt to be settled, since the person takes the risk.
 CREATE FUNCTION madrugada.retry_task(the_task bigint, pay_from integer) RETURNS boolean
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   b batch%ROWTYPE;
@@ -119,14 +119,14 @@ END
 $$;
 
 CREATE FUNCTION madrugada.stop_everything(why text) RETURNS boolean
-  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
     WITH stopped AS (INSERT INTO stop_switch (reason) VALUES (why) ON CONFLICT DO NOTHING RETURNING id)
     SELECT EXISTS (SELECT FROM stopped)
   $$;
 
 CREATE FUNCTION madrugada.lift_stop() RETURNS boolean
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   UPDATE stop_switch s SET lifted_at = now() WHERE s.lifted_at IS NULL;
@@ -145,7 +145,7 @@ CREATE TABLE madrugada.server_identity (
 
 -- True when the server is the one last confirmed (or the first ever seen).
 CREATE FUNCTION madrugada.check_server_identity() RETURNS boolean
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   the_system bigint := (SELECT system_identifier FROM pg_control_system());
@@ -167,7 +167,7 @@ $$;
 
 -- A person has looked at the restored database.
 CREATE FUNCTION madrugada.confirm_server_identity() RETURNS void
-  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
     INSERT INTO server_identity (system_identifier, timeline_id)
     SELECT s.system_identifier, c.timeline_id FROM pg_control_system() s, pg_control_checkpoint() c ON CONFLICT DO NOTHING

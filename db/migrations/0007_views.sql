@@ -30,7 +30,7 @@ SELECT i.batch_key, i.task_id, t.key, i.seq, i.dispatch, i.scope, i.occurrence, 
 
 -- The batch people mean by `ID` or `ID:VERSION`.
 CREATE FUNCTION madrugada.batch_named(name text) RETURNS text
-  LANGUAGE plpgsql STABLE SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql STABLE SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   keys text[] := ARRAY(SELECT b.batch_key FROM batch b WHERE name IN (b.batch_key, b.id) ORDER BY b.created_at);

@@ -1,0 +1,76 @@
+import { afterEach, expect, test } from 'vitest';
+import { openClient } from '../../src/postgres/connect.ts';
+import { loadTestBatch } from '../support/attempts.ts';
+import { runCommand } from '../support/command.ts';
+import { leaseBench } from '../support/lease-bench.ts';
+
+const bench = leaseBench();
+afterEach(() => bench.db.pool.query('DELETE FROM madrugada.server_identity; SELECT madrugada.lift_stop()'));
+
+const check = async (): Promise<boolean> => {
+  const { rows } = await bench.worker.pool.query('SELECT madrugada.check_server_identity() AS same');
+  return rows[0].same;
+};
+const isStopped = async (): Promise<boolean> => {
+  const { rows } = await bench.worker.pool.query('SELECT madrugada.is_stopped() AS stopped');
+  return rows[0].stopped;
+};
+/** Remembers another server than this one: what a restored copy, or a promoted standby, remembers. */
+const remember = (changed: 'system_identifier' | 'timeline_id') =>
+  bench.db.pool.query(
+    `INSERT INTO madrugada.server_identity (system_identifier, timeline_id)
+     SELECT s.system_identifier + $1, c.timeline_id + $2 FROM pg_control_system() s, pg_control_checkpoint() c`,
+    changed === 'system_identifier' ? [1, 0] : [0, 1],
+  );
+
+test('the first server a database sees is the one it knows', async () => {
+  expect([await check(), await check(), await isStopped()]).toEqual([true, true, false]);
+});
+
+for (const changed of ['system_identifier', 'timeline_id'] as const) {
+  test(`another ${changed} stops everything`, async () => {
+    await remember(changed);
+    expect([await check(), await isStopped()]).toEqual([false, true]);
+  });
+
+  test(`after another ${changed} nothing is claimed until a person has confirmed the server and lifted the stop`, async () => {
+    const batch = await loadTestBatch(bench.db);
+    await remember(changed);
+    await check();
+    expect(await bench.worker.tryClaim(batch)).toBeUndefined();
+    const operator = await openClient({ url: bench.db.url, as: 'operator', applicationName: 'madrugada test' });
+    await operator.query('SELECT madrugada.lift_stop()');
+    const unconfirmed = [await check(), await isStopped()];
+    await operator.query('SELECT madrugada.confirm_server_identity(), madrugada.lift_stop()');
+    await operator.end();
+
+    expect(unconfirmed).toEqual([false, true]);
+    expect([await check(), await isStopped()]).toEqual([true, false]);
+    expect(await bench.worker.tryClaim(batch)).toBeDefined();
+  });
+}
+
+test('the stop of a changed server is an audit row, and says what was seen', async () => {
+  await remember('timeline_id');
+  await check();
+  await check();
+  const { rows } = await bench.db.pool.query(
+    `SELECT event, reason FROM madrugada.audit_event WHERE subject = 'stop' ORDER BY id DESC LIMIT 1`,
+  );
+  expect(rows).toEqual([
+    { event: 'stopped everything', reason: expect.stringMatching(/not the server it was \(system \d+, timeline 1\)/) },
+  ]);
+});
+
+test('a worker on a changed server ends with 1 and says why, without having registered itself', async () => {
+  await remember('system_identifier');
+  const { rows: before } = await bench.db.pool.query('SELECT max(id) FROM madrugada.worker');
+  const { code, stderr } = await runCommand(['worker', '--slot', 'host-a/1'], {
+    environment: { DATABASE_URL: bench.db.url },
+  });
+  const { rows: after } = await bench.db.pool.query('SELECT max(id) FROM madrugada.worker');
+
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/the database is not the server it was: a restored backup or a failover/);
+  expect(after).toEqual(before);
+});
