@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { expect, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
 import { type RunningCommand, startCommand } from '../support/command.ts';
 import { journalBench } from '../support/journal-bench.ts';
@@ -9,11 +9,18 @@ import { until } from '../support/until.ts';
 const bench = journalBench();
 const AGENT = fileURLToPath(new URL('../support/agents/three-questions.ts', import.meta.url));
 
+const started: RunningCommand[] = [];
+afterAll(() => {
+  for (const { process } of started) process.kill('SIGKILL'); // what a failed test left behind
+});
+
 /** A worker process of its own, to be killed. */
 function startWorker(batch: string, slot: string, providerUrl: string, failpoint = ''): RunningCommand {
-  return startCommand(['worker', '--slot', slot, '--batch', batch], {
+  const worker = startCommand(['worker', '--slot', slot, '--batch', batch], {
     environment: { DATABASE_URL: bench.db.url, ANTHROPIC_BASE_URL: providerUrl, MADRUGADA_FAILPOINT: failpoint },
   });
+  started.push(worker);
+  return worker;
 }
 
 async function stop({ process, result }: RunningCommand): Promise<void> {
