@@ -800,8 +800,8 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.heartbeat(the_worker bigint, task_ids bigint[], lease_tokens bigint[])
- RETURNS SETOF bigint
+CREATE OR REPLACE FUNCTION madrugada.heartbeat(the_worker bigint, task_ids bigint[], lease_tokens bigint[], advancing boolean[])
+ RETURNS TABLE(lost_task bigint, lost_token bigint)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
@@ -809,19 +809,21 @@ AS $function$
 BEGIN
   UPDATE worker w SET heartbeat_at = now() WHERE w.id = the_worker AND w.ended_at IS NULL;
   RETURN QUERY
-  WITH held AS (
-    SELECT t.id, b.lease_seconds
-      FROM unnest(task_ids, lease_tokens) AS mine (id, token)
+  WITH mine AS (
+    SELECT m.id, m.token, m.advances FROM unnest(task_ids, lease_tokens, advancing) AS m (id, token, advances)
+  ), held AS (
+    SELECT t.id, mine.token, mine.advances, b.lease_seconds
+      FROM mine
       JOIN task t ON t.id = mine.id AND t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = mine.token
       JOIN batch b ON b.batch_key = t.batch_key
      ORDER BY t.id FOR NO KEY UPDATE OF t
   ), extended AS (
     UPDATE task t SET lease_expires_at = now() + make_interval(secs => held.lease_seconds)
-      FROM held WHERE t.id = held.id
+      FROM held WHERE t.id = held.id AND held.advances
         -- not at every beat: only when a third of the lease has run
         AND t.lease_expires_at < now() + make_interval(secs => held.lease_seconds * 2 / 3.0)
   )
-  SELECT mine.id FROM unnest(task_ids) AS mine (id) WHERE mine.id NOT IN (SELECT held.id FROM held);
+  SELECT mine.id, mine.token FROM mine WHERE NOT EXISTS (SELECT FROM held WHERE held.id = mine.id AND held.token = mine.token);
 END
 $function$;
 
@@ -1534,7 +1536,7 @@ GRANT EXECUTE ON FUNCTION madrugada.complete_task(bigint,bigint,bigint,jsonb,int
 GRANT EXECUTE ON FUNCTION madrugada.confirm_server_identity() TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.end_attempt(bigint,bigint,bigint,madrugada.attempt_ending,jsonb,boolean,timestamp with time zone,text,integer) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.end_worker(bigint,text) TO madrugada_operator, madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.heartbeat(bigint,bigint[],bigint[]) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.heartbeat(bigint,bigint[],bigint[],boolean[]) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.is_stopped() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.journal_cost(text,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.leave_worker(bigint,text) TO madrugada_operator, madrugada_worker;

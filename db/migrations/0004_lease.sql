@@ -73,26 +73,30 @@ CREATE FUNCTION madrugada.next_claimable_at(the_batch text) RETURNS timestamptz
      ORDER BY t.not_before LIMIT 1
   $$;
 
--- One heartbeat of a worker: it lives, and the leases of its advancing tasks run on. Returns the tasks whose lease is no longer its own.
-CREATE FUNCTION madrugada.heartbeat(the_worker bigint, task_ids bigint[], lease_tokens bigint[]) RETURNS SETOF bigint
+-- One heartbeat of a worker: it lives, and the leases of its advancing tasks run on. Returns the leases that are no longer its own, of tasks
+-- that stand still, too: their slots must be told.
+CREATE FUNCTION madrugada.heartbeat(the_worker bigint, task_ids bigint[], lease_tokens bigint[], advancing boolean[])
+  RETURNS TABLE (lost_task bigint, lost_token bigint)
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
   UPDATE worker w SET heartbeat_at = now() WHERE w.id = the_worker AND w.ended_at IS NULL;
   RETURN QUERY
-  WITH held AS (
-    SELECT t.id, b.lease_seconds
-      FROM unnest(task_ids, lease_tokens) AS mine (id, token)
+  WITH mine AS (
+    SELECT m.id, m.token, m.advances FROM unnest(task_ids, lease_tokens, advancing) AS m (id, token, advances)
+  ), held AS (
+    SELECT t.id, mine.token, mine.advances, b.lease_seconds
+      FROM mine
       JOIN task t ON t.id = mine.id AND t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = mine.token
       JOIN batch b ON b.batch_key = t.batch_key
      ORDER BY t.id FOR NO KEY UPDATE OF t
   ), extended AS (
     UPDATE task t SET lease_expires_at = now() + make_interval(secs => held.lease_seconds)
-      FROM held WHERE t.id = held.id
+      FROM held WHERE t.id = held.id AND held.advances
         -- not at every beat: only when a third of the lease has run
         AND t.lease_expires_at < now() + make_interval(secs => held.lease_seconds * 2 / 3.0)
   )
-  SELECT mine.id FROM unnest(task_ids) AS mine (id) WHERE mine.id NOT IN (SELECT held.id FROM held);
+  SELECT mine.id, mine.token FROM mine WHERE NOT EXISTS (SELECT FROM held WHERE held.id = mine.id AND held.token = mine.token);
 END
 $$;
 

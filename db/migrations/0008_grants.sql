@@ -21,7 +21,7 @@ GRANT EXECUTE ON FUNCTION
 -- Workers, and the supervisor of a night that reaps them.
 GRANT EXECUTE ON FUNCTION
   madrugada.register_worker(text, text, integer, bigint), madrugada.claim_task(text, text, bigint, text, integer),
-  madrugada.heartbeat(bigint, bigint[], bigint[]), madrugada.complete_task(bigint, bigint, bigint, jsonb, integer),
+  madrugada.heartbeat(bigint, bigint[], bigint[], boolean[]), madrugada.complete_task(bigint, bigint, bigint, jsonb, integer),
   madrugada.end_attempt(bigint, bigint, bigint, madrugada.attempt_ending, jsonb, boolean, timestamptz, text, integer),
   madrugada.sweep_expired_leases(timestamptz), madrugada.release_silent_workers(), madrugada.end_worker(bigint, text),
   madrugada.leave_worker(bigint, text), madrugada.wake_task(bigint), madrugada.release_unknown_claims(text, bigint, bigint[]),

@@ -11,13 +11,19 @@ export interface HeartbeatData {
   stuckMs: number;
 }
 
+/** A task under one lease: another attempt on it has another token. */
+export interface HeldTask {
+  taskId: number;
+  token: number;
+}
+
 /** A slot has got a lease, or (undefined) has none any more. */
 export interface HeldLease {
   slotIndex: number;
-  lease: { taskId: number; token: number } | undefined;
+  lease: HeldTask | undefined;
 }
 
-/** Tasks whose lease, the database says, is no longer the worker's. */
+/** Leases that, the database says, are no longer the worker's. */
 export interface LostLeases {
-  lostTasks: number[];
+  lost: HeldTask[];
 }

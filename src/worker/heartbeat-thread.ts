@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Client } from 'pg';
 import { openClient } from '../postgres/connect.ts';
-import type { HeartbeatData, HeldLease, LostLeases } from './heartbeat-protocol.ts';
+import type { HeartbeatData, HeldLease, HeldTask, LostLeases } from './heartbeat-protocol.ts';
 
 /**
  * The heartbeat of a worker process, in a thread with a connection of its own: a busy main thread must not lose leases. It extends them only
@@ -10,7 +10,7 @@ import type { HeartbeatData, HeldLease, LostLeases } from './heartbeat-protocol.
  */
 const data: HeartbeatData = workerData;
 const progress = new Int32Array(data.progress);
-const leases = new Map<number, { taskId: number; token: number }>();
+const leases = new Map<number, HeldTask>();
 const watches = new Map<number, { value: number; since: number }>();
 
 parentPort?.on('message', ({ slotIndex, lease }: HeldLease) => {
@@ -30,15 +30,20 @@ function standstill(word: number): number {
 
 async function beat(client: Client): Promise<void> {
   const isHung = standstill(0) > data.hungMs;
-  const advancing = [...leases]
-    .filter(([slotIndex]) => !isHung && standstill(slotIndex + 1) <= data.stuckMs)
-    .map(([, lease]) => lease);
-  const { rows } = await client.query<{ lost: number }>('SELECT madrugada.heartbeat($1, $2, $3) AS lost', [
-    data.workerId,
-    advancing.map((lease) => lease.taskId),
-    advancing.map((lease) => lease.token),
-  ]);
-  if (rows.length > 0) parentPort?.postMessage({ lostTasks: rows.map((row) => row.lost) } satisfies LostLeases);
+  const held = [...leases].map(([slotIndex, lease]) => ({
+    ...lease,
+    advances: standstill(slotIndex + 1) <= data.stuckMs && !isHung,
+  }));
+  const { rows } = await client.query<HeldTask>(
+    'SELECT lost_task AS "taskId", lost_token AS token FROM madrugada.heartbeat($1, $2, $3, $4)',
+    [
+      data.workerId,
+      held.map(({ taskId }) => taskId),
+      held.map(({ token }) => token),
+      held.map(({ advances }) => advances),
+    ],
+  );
+  if (rows.length > 0) parentPort?.postMessage({ lost: rows } satisfies LostLeases);
 }
 
 async function beatForEver(): Promise<never> {

@@ -47,9 +47,9 @@ export class Slot {
     this.#host = host;
   }
 
-  /** The task whose attempt is running, if any. */
-  get taskId(): number | undefined {
-    return this.#session?.lease.taskId;
+  /** The lease of the attempt that is running, if any. */
+  get lease(): Lease | undefined {
+    return this.#session?.lease;
   }
 
   /** Runs until stopped. The database being away is waited out. */

@@ -10,6 +10,7 @@ import { openClient, openPool } from '../postgres/connect.ts';
 import { requireSchema } from '../postgres/migrate.ts';
 import { readPrices } from '../provider/read-prices.ts';
 import { Heartbeat } from './heartbeat.ts';
+import type { HeldTask } from './heartbeat-protocol.ts';
 import { OpenBatches } from './open-batches.ts';
 import { Reaper } from './reaper.ts';
 import type { AttemptResult } from './run-attempt.ts';
@@ -120,7 +121,7 @@ export class WorkerProcess {
     const heartbeat = new Heartbeat(
       { url, workerId, intervalMs: HEARTBEAT_MS, hungMs, stuckMs },
       slots.length,
-      (lost) => this.#loseTasks(lost),
+      (lost) => this.#loseLeases(lost),
     );
     const host: SlotHost = {
       env,
@@ -158,9 +159,10 @@ export class WorkerProcess {
     return setInterval(round, REAP_MS);
   }
 
-  #loseTasks(taskIds: number[]): void {
+  #loseLeases(lost: HeldTask[]): void {
     for (const slot of this.#slots)
-      if (slot.taskId !== undefined && taskIds.includes(slot.taskId)) slot.lose(`slot ${slot.name} has lost its lease`);
+      if (lost.some(({ taskId, token }) => slot.lease?.taskId === taskId && slot.lease.token === token))
+        slot.lose(`slot ${slot.name} has lost its lease`);
   }
 
   #loseSlot(name: string): void {

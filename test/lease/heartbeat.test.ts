@@ -7,13 +7,12 @@ import { moveClock } from '../support/move-clock.ts';
 
 const bench = leaseBench();
 
-/** One heartbeat, as a worker's thread sends it; the tasks it is told it has lost. */
-async function beat(workerId: number, leases: Pick<Lease, 'taskId' | 'token'>[]): Promise<number[]> {
-  const { rows } = await bench.worker.pool.query<{ lost: number }>('SELECT madrugada.heartbeat($1, $2, $3) AS lost', [
-    workerId,
-    leases.map(({ taskId }) => taskId),
-    leases.map(({ token }) => token),
-  ]);
+/** One heartbeat, as a worker's thread sends it, for tasks that advance; the leases it is told it has lost, as `task/token`. */
+async function beat(workerId: number, leases: Pick<Lease, 'taskId' | 'token'>[], advancing = true): Promise<string[]> {
+  const { rows } = await bench.worker.pool.query<{ lost: string }>(
+    `SELECT lost_task || '/' || lost_token AS lost FROM madrugada.heartbeat($1, $2, $3, $4)`,
+    [workerId, leases.map(({ taskId }) => taskId), leases.map(({ token }) => token), leases.map(() => advancing)],
+  );
   return rows.map(({ lost }) => lost);
 }
 
@@ -57,13 +56,27 @@ test('a heartbeat writes no task while less than a third of its lease has run', 
   expect(seconds).toBe(0);
 });
 
-test('a heartbeat extends only the leases it names: those of tasks that advance', async () => {
-  const batch = await loadTestBatch(bench.db, { tasks: 2 });
-  const [advancing, stuck] = [await bench.worker.claim(batch), await bench.worker.claim(batch)];
+test('a heartbeat does not extend the lease of a task that stands still', async () => {
+  const { lease } = await bench.worker.claim(await loadTestBatch(bench.db));
   await moveClock(bench.db, '5 minutes');
-  const seconds = await extension(stuck.lease.taskId, () => beat(bench.worker.id, [advancing.lease]));
+  const seconds = await extension(lease.taskId, () => beat(bench.worker.id, [lease], false));
   await moveClock(bench.db, '-5 minutes');
   expect(seconds).toBe(0);
+});
+
+test('a worker is told of the lost lease of a task that stands still: its slot must not wait for ever', async () => {
+  const { lease } = await bench.worker.claim(await loadTestBatch(bench.db));
+  expect(await beat(bench.worker.id, [lease], false)).toEqual([]);
+  await takeAway(bench.db, lease.taskId);
+  expect(await beat(bench.worker.id, [lease], false)).toEqual([`${lease.taskId}/1`]);
+});
+
+test('of two leases of one task that slots of one process remember, the older is said to be lost, and the newer is not', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const { lease } = await bench.worker.claim(batch);
+  await takeAway(bench.db, lease.taskId);
+  const { lease: newer } = await bench.worker.claim(batch);
+  expect(await beat(bench.worker.id, [lease, newer])).toEqual([`${lease.taskId}/1`]);
 });
 
 test('a late heartbeat does not steal a lease back that has gone to another worker', async () => {
@@ -77,7 +90,7 @@ test('a late heartbeat does not steal a lease back that has gone to another work
   const lost = await beat(bench.worker.id, [lease]);
   await moveClock(bench.db, '-5 minutes');
 
-  expect(lost).toEqual([lease.taskId]);
+  expect(lost).toEqual([`${lease.taskId}/1`]);
   expect(await heldBy(lease.taskId)).toEqual(held);
   expect(held.workerId).toBe(taker.id);
 });
@@ -88,12 +101,12 @@ test('a heartbeat under an old token extends nothing, though the same worker hol
   await release(bench.db, lease);
   await bench.worker.claim(batch);
   await moveClock(bench.db, '5 minutes');
-  let lost: number[] = [];
+  let lost: string[] = [];
   const seconds = await extension(lease.taskId, async () => {
     lost = await beat(bench.worker.id, [lease]);
   });
   await moveClock(bench.db, '-5 minutes');
-  expect([seconds, lost]).toEqual([0, [lease.taskId]]);
+  expect([seconds, lost]).toEqual([0, [`${lease.taskId}/1`]]);
 });
 
 test('a stale process under the slot’s name extends nothing of its successor: a lease is the worker’s, not the name’s', async () => {
@@ -101,18 +114,18 @@ test('a stale process under the slot’s name extends nothing of its successor: 
   const { lease } = await bench.worker.claim(batch);
   const namesake = await bench.workers.add();
   await moveClock(bench.db, '5 minutes');
-  let lost: number[] = [];
+  let lost: string[] = [];
   const seconds = await extension(lease.taskId, async () => {
     lost = await beat(namesake.id, [lease]);
   });
   await moveClock(bench.db, '-5 minutes');
-  expect([seconds, lost]).toEqual([0, [lease.taskId]]);
+  expect([seconds, lost]).toEqual([0, [`${lease.taskId}/1`]]);
 });
 
 test('a heartbeat for a task that was given back does not claim it', async () => {
   const { lease } = await bench.worker.claim(await loadTestBatch(bench.db));
   await takeAway(bench.db, lease.taskId);
-  expect(await beat(bench.worker.id, [lease])).toEqual([lease.taskId]);
+  expect(await beat(bench.worker.id, [lease])).toEqual([`${lease.taskId}/1`]);
   expect(await heldBy(lease.taskId)).toMatchObject({ slot: null, expiresAt: null });
 });
 
