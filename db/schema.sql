@@ -708,6 +708,21 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.give_back(task_ids bigint[], why text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  PERFORM set_config('madrugada.reason', why, true);
+  UPDATE attempt a SET ended_at = now(), ending = 'released', error = why
+    FROM task t WHERE t.id = ANY (task_ids) AND a.task_id = t.id AND a.number = t.lease_token;
+  UPDATE task t SET state = 'pending', attempts = t.attempts - 1, not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL
+   WHERE t.id = ANY (task_ids);
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.guard_batch_state()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -860,10 +875,16 @@ AS $function$
 
 CREATE OR REPLACE FUNCTION madrugada.leave_worker(the_worker bigint, how text)
  RETURNS void
- LANGUAGE sql
+ LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
-AS $function$ UPDATE worker w SET ended_at = now(), ended_how = how WHERE w.id = the_worker AND w.ended_at IS NULL $function$;
+AS $function$
+BEGIN
+  UPDATE worker w SET ended_at = now(), ended_how = how WHERE w.id = the_worker AND w.ended_at IS NULL;
+  PERFORM give_back(
+    ARRAY(SELECT t.id FROM task t WHERE t.state = 'running' AND t.worker_id = the_worker ORDER BY t.id FOR UPDATE), 'its worker left: ' || how);
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.lift_stop()
  RETURNS boolean
@@ -1035,11 +1056,7 @@ DECLARE
      WHERE t.state = 'running' AND t.worker_id = the_worker AND t.slot = the_slot AND t.id <> ALL (known_tasks)
      ORDER BY t.id FOR UPDATE);
 BEGIN
-  PERFORM set_config('madrugada.reason', 'claimed, but the commit was not seen', true);
-  UPDATE attempt a SET ended_at = now(), ending = 'released', error = 'claimed, but the commit was not seen'
-    FROM task t WHERE t.id = ANY (unseen) AND a.task_id = t.id AND a.number = t.lease_token;
-  UPDATE task t SET state = 'pending', attempts = t.attempts - 1, not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL
-   WHERE t.id = ANY (unseen);
+  PERFORM give_back(unseen, 'claimed, but the commit was not seen');
   RETURN cardinality(unseen);
 END
 $function$;

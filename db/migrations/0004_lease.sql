@@ -283,10 +283,29 @@ BEGIN
 END
 $$;
 
--- A worker says goodbye itself: it has nothing in flight and holds nothing.
+-- Takes tasks back whose attempts nobody runs, without using one up. The rows are already locked by the caller.
+CREATE FUNCTION madrugada.give_back(task_ids bigint[], why text) RETURNS void
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+BEGIN
+  PERFORM set_config('madrugada.reason', why, true);
+  UPDATE attempt a SET ended_at = now(), ending = 'released', error = why
+    FROM task t WHERE t.id = ANY (task_ids) AND a.task_id = t.id AND a.number = t.lease_token;
+  UPDATE task t SET state = 'pending', attempts = t.attempts - 1, not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL
+   WHERE t.id = ANY (task_ids);
+END
+$$;
+
+-- A worker says goodbye itself: it has nothing in flight. What it has given up without saying so, because its slot was taken from it, goes back.
 CREATE FUNCTION madrugada.leave_worker(the_worker bigint, how text) RETURNS void
-  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
-  AS $$ UPDATE worker w SET ended_at = now(), ended_how = how WHERE w.id = the_worker AND w.ended_at IS NULL $$;
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+BEGIN
+  UPDATE worker w SET ended_at = now(), ended_how = how WHERE w.id = the_worker AND w.ended_at IS NULL;
+  PERFORM give_back(
+    ARRAY(SELECT t.id FROM task t WHERE t.state = 'running' AND t.worker_id = the_worker ORDER BY t.id FOR UPDATE), 'its worker left: ' || how);
+END
+$$;
 
 -- Tasks parked because a dispatch of this worker was in doubt need wait no longer: its death is proven (invariant 5). Running ones are locked,
 -- too: one that is being parked at this moment is then woken, or finds the death.
@@ -329,11 +348,7 @@ DECLARE
      WHERE t.state = 'running' AND t.worker_id = the_worker AND t.slot = the_slot AND t.id <> ALL (known_tasks)
      ORDER BY t.id FOR UPDATE);
 BEGIN
-  PERFORM set_config('madrugada.reason', 'claimed, but the commit was not seen', true);
-  UPDATE attempt a SET ended_at = now(), ending = 'released', error = 'claimed, but the commit was not seen'
-    FROM task t WHERE t.id = ANY (unseen) AND a.task_id = t.id AND a.number = t.lease_token;
-  UPDATE task t SET state = 'pending', attempts = t.attempts - 1, not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL
-   WHERE t.id = ANY (unseen);
+  PERFORM give_back(unseen, 'claimed, but the commit was not seen');
   RETURN cardinality(unseen);
 END
 $$;

@@ -20,7 +20,7 @@ export async function registerWorker(client: ClientBase, identity: ProcessIdenti
   return id;
 }
 
-/** The worker says goodbye: it holds nothing and has nothing in flight. */
+/** The worker says goodbye: it has nothing in flight. A task it still holds goes back. */
 export async function leaveWorker(client: ClientBase | Pool, workerId: number, how: string): Promise<void> {
   await client.query('SELECT madrugada.leave_worker($1, $2)', [workerId, how]);
 }

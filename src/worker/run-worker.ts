@@ -29,7 +29,7 @@ export async function runWorker(
   });
   const report = () => tell({ type: 'account', ...account, usd: account.usd.toFixed() });
   const reporting = setInterval(report, ACCOUNT_MS);
-  const interruption = interrupts(worker);
+  const interruption = interrupts(worker, options.log);
   // an agent's forgotten promise must not take down the process, and with it the calls of its other slots that are in flight
   const onForgotten = (reason: unknown) =>
     options.log.error(
@@ -48,7 +48,7 @@ export async function runWorker(
   return interruption.happened;
 }
 
-function interrupts(worker: WorkerProcess): { happened: boolean; endListening(): void } {
+function interrupts(worker: WorkerProcess, log: Logger): { happened: boolean; endListening(): void } {
   const interruption = {
     happened: false,
     /** A listener for the supervisor's disappearance keeps its channel open, and the channel this process alive. */
@@ -60,6 +60,7 @@ function interrupts(worker: WorkerProcess): { happened: boolean; endListening():
     // its calls in flight stay in doubt until this process is proven dead
     if (interruption.happened) process.exit(130);
     interruption.happened = true;
+    log.info({ reason }, 'stopping: running tasks are given back once their calls in flight are recorded');
     worker.stop(reason);
   };
   process.on('SIGTERM', () => interrupt('stopped by SIGTERM'));

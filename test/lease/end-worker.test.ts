@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
-import { endWorker, livingWorkers } from '../../src/lease/worker-row.ts';
+import { endWorker, leaveWorker, livingWorkers } from '../../src/lease/worker-row.ts';
 import { loadTestBatch, taskOf } from '../support/attempts.ts';
 import { attemptsOf, taskEvents } from '../support/audit.ts';
 import { leaseBench } from '../support/lease-bench.ts';
@@ -94,6 +94,21 @@ test('connections of a worker whose number begins alike do not count', async () 
   const { workerId } = await remains();
   await connectionOf(`madrugada/w${workerId}0/journal`);
   expect(await end(workerId)).toBe(true);
+});
+
+test('what a worker still holds when it says goodbye goes back, without using up an attempt', async () => {
+  const { batch, workerId } = await remains();
+  await leaveWorker(bench.worker.pool, workerId, 'the end of the night');
+  expect(await taskOf(bench.db, batch)).toMatchObject({ state: 'pending', attempts: 0 });
+  expect(await attemptsOf(bench.db, batch)).toMatchObject([
+    { ending: 'released', error: 'its worker left: the end of the night' },
+  ]);
+});
+
+test('a worker that says goodbye takes nothing from others', async () => {
+  const { batch } = await remains();
+  await leaveWorker(bench.worker.pool, await registerRow(bench.db), 'the end of the night');
+  expect((await taskOf(bench.db, batch)).state).toBe('running');
 });
 
 test('only workers that have not ended are looked after, and a fresh heartbeat is no silence', async () => {
