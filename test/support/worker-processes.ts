@@ -8,8 +8,9 @@ import { until } from './until.ts';
 /** What a worker or a night under test may differ in. */
 export interface ProcessSettings {
   concurrency?: number;
-  /** For `run`: worker processes. */
+  /** For `run`: worker processes, and the first part of their slots' names. */
   workers?: number;
+  slot?: string;
   environment?: Record<string, string>;
 }
 
@@ -33,11 +34,11 @@ export class WorkerProcesses {
     );
   }
 
-  /** `madrugada run --json`: the supervisor of a night, and its workers. Its slots are `BATCH/1`, `BATCH/2`, … */
+  /** `madrugada run --json`: the supervisor of a night, and its workers. Without `slot` its slots are `BATCH/1`, `BATCH/2`, … */
   night(batch: string, settings: ProcessSettings = {}): RunningCommand {
-    const { workers = 1, concurrency = 1 } = settings;
+    const { workers = 1, concurrency = 1, slot = batch } = settings;
     const counts = ['--workers', String(workers), '--concurrency', String(concurrency)];
-    return this.start(['run', batch, '--json', '--slot', batch, ...counts], settings);
+    return this.start(['run', batch, '--json', '--slot', slot, ...counts], settings);
   }
 
   start(args: string[], { environment = {} }: ProcessSettings = {}): RunningCommand {
@@ -48,6 +49,7 @@ export class WorkerProcesses {
     const command = startCommand(args, options);
     this.#running.add(command);
     void command.result.then(() => this.#running.delete(command));
+    command.process.stderr?.on('data', (chunk) => words.set(command, (words.get(command) ?? '') + chunk));
     return command;
   }
 
@@ -99,15 +101,22 @@ export function workerBench(): WorkerBench {
   return bench;
 }
 
-/** Waits until a worker serves a slot; the process id and number of the latest. */
-export function servedBy({ pool }: TestDatabase, slot: string): Promise<{ id: number; pid: number }> {
-  return until(`slot ${slot} is served`, async () => {
-    const { rows } = await pool.query<{ id: number; pid: number }>(
-      `SELECT w.id, w.pid FROM madrugada.task t JOIN madrugada.worker w ON w.id = t.worker_id WHERE t.slot = $1`,
-      [slot],
-    );
-    return rows[0];
-  });
+const words = new WeakMap<RunningCommand, string>();
+
+/** Waits until a process, or one of its workers, has said something on its stderr. */
+export async function said(command: RunningCommand, text: string): Promise<void> {
+  await until(`"${text}" is said`, () => words.get(command)?.includes(text));
+}
+
+/** The worker that holds the batch's only running task. */
+export async function holderOf({ pool }: TestDatabase, batchKey: string): Promise<{ id: number; pid: number }> {
+  const { rows } = await pool.query<{ id: number; pid: number }>(
+    'SELECT w.id, w.pid FROM madrugada.task t JOIN madrugada.worker w ON w.id = t.worker_id WHERE t.batch_key = $1',
+    [batchKey],
+  );
+  const [row] = rows;
+  if (row === undefined) throw new Error(`nobody holds a task of batch ${batchKey}`);
+  return row;
 }
 
 /** Waits until every task of the batch is completed or failed. */

@@ -1,11 +1,11 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { loadTestBatch, taskOf } from '../support/attempts.ts';
 import { endingsOf } from '../support/audit.ts';
 import { moveClock } from '../support/move-clock.ts';
+import { testFolder } from '../support/test-folder.ts';
 import { until } from '../support/until.ts';
 import { untilDone, workerBench } from '../support/worker-processes.ts';
 
@@ -14,8 +14,7 @@ const AGENT = fileURLToPath(new URL('../support/agents/obstructed.ts', import.me
 
 /** A batch whose first agent run meets an obstacle. */
 async function obstructed(obstacle: 'spin' | 'wait', options: { tasks?: number; leaseSeconds?: number } = {}) {
-  const folder = mkdtempSync(join(tmpdir(), 'madrugada-obstacle-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = testFolder();
   const [mark, gate] = [join(folder, 'mark'), join(folder, 'gate')];
   writeFileSync(gate, '');
   const batch = await loadTestBatch(bench.db, { agent: AGENT, agentOptions: { obstacle, mark, gate }, ...options });
