@@ -1,7 +1,7 @@
 import type { Pool } from 'pg';
 
 /**
- * Gives back leases that ran out after the given moment, and those of workers that are silent and whose slots are free (N6, rule R6).
+ * Gives back leases that ran out after the given moment, and those of workers that are silent and have lost their slots (rule R6).
  * Returns how many tasks went back, and the database's time to pass the next time.
  */
 export async function sweepLeases(pool: Pool, expiredAfter: string): Promise<{ released: number; sweptUntil: string }> {

@@ -136,13 +136,14 @@ export class WorkerProcess {
     };
     this.#slots = slots.map((name, index) => new Slot(name, index, host));
     if (this.#stopReason) this.stop(this.#stopReason);
-    const reaping = this.#reapRegularly(new Reaper(env.pool, workerId));
+    const reaping = await this.#reapRegularly(new Reaper(env.pool, workerId));
     await Promise.all(this.#slots.map((slot) => slot.run()));
     clearInterval(reaping);
     await heartbeat.stop();
   }
 
-  #reapRegularly(reaper: Reaper): NodeJS.Timeout {
+  /** Resolves after the first round: what a slot left running under its name goes back before it claims anything. */
+  async #reapRegularly(reaper: Reaper): Promise<NodeJS.Timeout> {
     let busy = false;
     const round = async () => {
       if (busy) return;
@@ -155,7 +156,7 @@ export class WorkerProcess {
         busy = false;
       }
     };
-    void round();
+    await round();
     return setInterval(round, REAP_MS);
   }
 
