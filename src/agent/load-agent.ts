@@ -33,16 +33,17 @@ export async function loadAgent(spec: string): Promise<LoadedAgent> {
   const resolved = resolveAgent(spec);
   const builtIn = BUILT_IN[resolved];
   if (builtIn) return { agent: builtIn, sha256: digest(`built-in ${resolved}`) };
-  const [code, module] = await Promise.all([readFile(resolved), importModule(resolved)]);
-  const agent: unknown = module.default;
+  const sha256 = digest(await readFile(resolved));
+  const agent: unknown = (await importModule(resolved, sha256)).default;
   if (!isAgent(agent))
     throw new MadrugadaError(`agent ${spec}: its default export must be defineAgent({ input, output, run })`);
-  return { agent, sha256: digest(code) };
+  return { agent, sha256 };
 }
 
-async function importModule(path: string): Promise<{ default?: unknown }> {
+/** The digest makes a module that was mended another one: Node never tries again to load one that has failed. */
+async function importModule(path: string, sha256: string): Promise<{ default?: unknown }> {
   try {
-    return await import(pathToFileURL(path).href);
+    return await import(`${pathToFileURL(path).href}?${sha256}`);
   } catch (error) {
     throw new MadrugadaError(`agent ${path} cannot be loaded: ${messageOf(error)}`, 2, { cause: error });
   }
