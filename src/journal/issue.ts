@@ -18,7 +18,8 @@ export class Issue {
   readonly #signal: AbortSignal | undefined;
   readonly #abortListener = () => this.#abort(this.#signal?.reason);
 
-  constructor(ordinal: number, signal: AbortSignal | undefined, onAbort: (issue: Issue) => void) {
+  /** `signal` is the code's own; `over` aborts with the end of the run, after which a client's timer must not hold on to all this. */
+  constructor(ordinal: number, signal: AbortSignal | undefined, over: AbortSignal, onAbort: (issue: Issue) => void) {
     this.ordinal = ordinal;
     this.#onAbort = onAbort;
     this.#signal = signal;
@@ -26,7 +27,7 @@ export class Issue {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    signal?.addEventListener('abort', this.#abortListener, { once: true });
+    signal?.addEventListener('abort', this.#abortListener, { once: true, signal: over });
   }
 
   get isOpen(): boolean {

@@ -84,7 +84,7 @@ export class Session {
     const call = latest && repeats(latest, request.isRetry) ? latest : this.#newCall(scope, identity, request, latest);
     this.#latest.set(key, call);
     call.issues += 1;
-    call.issue = new Issue(call.issues, request.signal, (issue) => this.#recordAbort(call, issue));
+    call.issue = new Issue(call.issues, request.signal, this.#over.signal, (issue) => this.#recordAbort(call, issue));
     this.#serve(call);
     this.#progress();
     return call.issue.promise;
@@ -137,7 +137,7 @@ export class Session {
       consumed: 0,
       issues: 0,
       triesAfresh: undefined,
-      issue: new Issue(0, undefined, () => undefined),
+      issue: new Issue(0, undefined, this.#over.signal, () => undefined),
       isOut: false,
       answer: undefined,
       isAnswered: false,

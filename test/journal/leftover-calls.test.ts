@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { expect, test } from 'vitest';
 import type { Task } from '../../src/agent/task.ts';
 import { dispatchesOf, kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
@@ -150,4 +151,20 @@ test('a call asked again while its aborted twin is being refused goes out', asyn
   expect(result.ending).toBe('completed');
   expect((await taskOf(bench.db, batch)).result).toBe(200);
   expect((await dispatchesOf(bench.db, batch)).at(-1)).toMatchObject({ seq: 1, kind: 'charged' });
+});
+
+test('an attempt that was ended leaves nothing on the signals of its code, which a client’s timer may keep for days', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add();
+  const control = new AbortController();
+  bench.provider.hold();
+  const attempt = await worker.start(batch, (task) => fetchMessage(task, 'one', { signal: control.signal }));
+  const exchange = await bench.provider.arrival(1);
+  const before = getEventListeners(control.signal, 'abort').length;
+  attempt.session().end({ kind: 'lost', message: 'the heartbeat says so' });
+  await attempt.result;
+  exchange.message();
+  await attempt.session().settled();
+
+  expect([before, getEventListeners(control.signal, 'abort').length]).toEqual([1, 0]);
 });
