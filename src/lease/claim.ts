@@ -19,7 +19,7 @@ export interface ClaimedTask {
 /**
  * Claims the next task of a batch for a slot: one statement, `FOR UPDATE SKIP LOCKED` (N4). `after` is the position of the process's last
  * claim of a fresh task, 0 at first. Undefined: there is nothing to claim now. A claim whose commit was not seen is not repeated here: the
- * caller releases it first (releaseUnknownClaims).
+ * caller releases it before its next one (releaseUnknownClaims).
  */
 export async function claimTask(
   pool: Pool,

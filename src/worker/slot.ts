@@ -39,7 +39,6 @@ export class Slot {
   readonly #agents = new Map<string, Promise<LoadedAgent>>();
   #session: Session | undefined;
   #stopping = false;
-  #claimUnseen = false;
 
   constructor(name: string, index: number, host: SlotHost) {
     this.name = name;
@@ -80,14 +79,11 @@ export class Slot {
 
   async #claim(): Promise<{ task: ClaimedTask; batchKey: string } | undefined> {
     const { env, workerId, batches } = this.#host;
-    if (this.#claimUnseen) {
-      await releaseUnknownClaims(env.pool, this.name, workerId, []);
-      this.#claimUnseen = false;
-    }
+    // before every claim: one whose commit was not seen may still have been committing at the last look
+    await releaseUnknownClaims(env.pool, this.name, workerId, []);
     for (const batch of batches.all) {
       const sha256 = await this.#digestOf(batch);
       if (sha256 === undefined) continue;
-      this.#claimUnseen = true;
       const task = await claimTask(env.pool, {
         batchKey: batch.batchKey,
         slot: this.name,
@@ -95,7 +91,6 @@ export class Slot {
         agentSha256: sha256,
         after: batch.after,
       });
-      this.#claimUnseen = false;
       if (task === undefined) continue;
       if (task.leaseToken === 1) batch.after = Math.max(batch.after, task.position);
       return { task, batchKey: batch.batchKey };
@@ -139,9 +134,6 @@ export class Slot {
         'attempt ended',
       );
       this.#host.onAttemptEnd(result);
-    } catch (error) {
-      this.#claimUnseen = true; // whatever went wrong, the task is given back before the next claim
-      throw error;
     } finally {
       if (this.#session?.hasCallsInFlight) this.#host.onLeftover(this.#session.settled());
       this.#session = undefined;
