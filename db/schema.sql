@@ -1053,7 +1053,7 @@ AS $function$
 DECLARE
   unseen bigint[] := ARRAY(
     SELECT t.id FROM task t
-     WHERE t.state = 'running' AND t.worker_id = the_worker AND t.slot = the_slot AND t.id <> ALL (known_tasks)
+     WHERE t.state = 'running' AND t.worker_id = the_worker AND t.slot = the_slot AND t.id <> ALL (known_tasks) AND t.lease_expires_at > now()
      ORDER BY t.id FOR UPDATE);
 BEGIN
   PERFORM give_back(unseen, 'claimed, but the commit was not seen');

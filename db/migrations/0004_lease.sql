@@ -338,14 +338,15 @@ BEGIN
 END
 $$;
 
--- What a slot holds although its worker does not know of it: by a claim whose commit it did not see (rule R6).
+-- What a slot holds although its worker does not know of it: by a claim whose commit it did not see (rule R6). A lease that ran out is the
+-- sweep's: else an attempt that hung past its lease, and noticed, would not count.
 CREATE FUNCTION madrugada.release_unknown_claims(the_slot text, the_worker bigint, known_tasks bigint[]) RETURNS integer
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   unseen bigint[] := ARRAY(
     SELECT t.id FROM task t
-     WHERE t.state = 'running' AND t.worker_id = the_worker AND t.slot = the_slot AND t.id <> ALL (known_tasks)
+     WHERE t.state = 'running' AND t.worker_id = the_worker AND t.slot = the_slot AND t.id <> ALL (known_tasks) AND t.lease_expires_at > now()
      ORDER BY t.id FOR UPDATE);
 BEGIN
   PERFORM give_back(unseen, 'claimed, but the commit was not seen');

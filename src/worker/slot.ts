@@ -7,6 +7,7 @@ import type { JournalEnvironment } from '../journal/environment.ts';
 import type { Lease } from '../journal/lease.ts';
 import type { Session } from '../journal/session.ts';
 import { type ClaimedTask, claimTask, nextClaimableAt } from '../lease/claim.ts';
+import { endAttempt } from '../lease/finish.ts';
 import { releaseUnknownClaims } from '../lease/reclaim.ts';
 import type { Heartbeat } from './heartbeat.ts';
 import type { OpenBatch, OpenBatches } from './open-batches.ts';
@@ -134,11 +135,21 @@ export class Slot {
         'attempt ended',
       );
       this.#host.onAttemptEnd(result);
+    } catch (error) {
+      // our own defect, or the database's: used up like an agent's failure, or a task that always brings it about would run all night
+      await this.#fail(lease, error);
+      throw error;
     } finally {
       if (this.#session?.hasCallsInFlight) this.#host.onLeftover(this.#session.settled());
       this.#session = undefined;
       heartbeat.hold(this.#index, undefined);
     }
+  }
+
+  async #fail({ taskId, workerId, token: leaseToken }: Lease, error: unknown): Promise<void> {
+    const failure = { kind: 'harness', message: messageOf(error) };
+    const ending = { how: 'failed', failure, final: false, waitUntil: undefined, waitingFor: undefined } as const;
+    await endAttempt(this.#host.env.pool, { taskId, workerId, leaseToken }, ending, 0);
   }
 
   async #idle(heard: number): Promise<void> {

@@ -110,3 +110,11 @@ test('neither another slot’s claims nor a namesake’s are given back', async 
   await releaseUnknownClaims(bench.worker.pool, lease.slot, bench.worker.id, []);
   expect((await taskOf(bench.db, batch)).state).toBe('running');
 });
+
+test('an attempt that hung past its lease is not given back as unseen, and so counts: it is the sweep’s', async () => {
+  const { batch, lease, workerId } = await abandoned();
+  await moveClock(bench.db, '11 minutes');
+  await releaseUnknownClaims(bench.worker.pool, lease.slot, workerId, []);
+  await moveClock(bench.db, '-11 minutes');
+  expect((await taskOf(bench.db, batch)).state).toBe('running');
+});
