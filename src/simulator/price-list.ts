@@ -10,6 +10,7 @@ export type Charge = {
 
 /** US dollars per million tokens, and the fixed usage: 7 opus and 18 haiku answers cost 0.41 together. */
 const PRICE_LIST = {
+  'claude-opus-4-6': { input: '5', output: '25', inputTokens: 3000, outputTokens: 488 },
   'claude-opus-4-5': { input: '5', output: '25', inputTokens: 3000, outputTokens: 488 },
   'claude-sonnet-4-5': { input: '3', output: '15', inputTokens: 3000, outputTokens: 488 },
   'claude-haiku-4-5': { input: '1', output: '5', inputTokens: 7200, outputTokens: 1000 },
