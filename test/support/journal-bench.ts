@@ -19,9 +19,11 @@ export function journalBench(): JournalBench {
     bench.provider = await startScriptedProvider();
     bench.workers = new TestWorkers(bench.db, bench.provider.url);
   });
-  afterEach(() => bench.provider.forget());
+  afterEach(async () => {
+    bench.provider.forget();
+    await bench.workers.closeAll(); // a server has only so many connections
+  });
   afterAll(async () => {
-    await bench.workers?.closeAll();
     await bench.provider?.close();
     await bench.db?.drop();
   });
