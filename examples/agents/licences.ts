@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-// a reader's own agent says: from 'madrugada'
+// relative, so that it runs before the package is built; your own agent says: from 'madrugada'
 import { defineAgent, type Task } from '../../src/index.ts';
 
 const input = z.object({ question: z.string().min(1), document: z.string().regex(/^[\w.-]+$/) });

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-// a reader's own agent says: from 'madrugada'
+// relative, so that it runs before the package is built; your own agent says: from 'madrugada'
 import { defineAgent } from '../../src/index.ts';
 
 export default defineAgent({

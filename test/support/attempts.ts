@@ -21,6 +21,8 @@ export interface BatchOptions {
   id?: string;
   version?: string;
   tasks?: number;
+  /** What the tasks ask, instead of the numbered questions. */
+  inputs?: readonly object[];
   agent?: string;
   agentOptions?: Record<string, string>;
   maxAttempts?: number;
@@ -47,7 +49,7 @@ export async function loadTestBatch(db: TestDatabase, options: BatchOptions = {}
         leaseSeconds: options.leaseSeconds ?? 600,
         doubtPolicy: options.doubtPolicy ?? 'pay_again',
       },
-      newTasks(options.tasks ?? 1),
+      newTasks(options.inputs ?? numberedQuestions(options.tasks ?? 1)),
     );
     return batchKey;
   } finally {
@@ -55,9 +57,13 @@ export async function loadTestBatch(db: TestDatabase, options: BatchOptions = {}
   }
 }
 
-async function* newTasks(count: number) {
-  for (let n = 1; n <= count; n += 1)
-    yield { position: n, item: String(n), inputJson: JSON.stringify({ question: `question ${n}` }) };
+function numberedQuestions(count: number): { question: string }[] {
+  return Array.from({ length: count }, (_, index) => ({ question: `question ${index + 1}` }));
+}
+
+async function* newTasks(inputs: readonly object[]) {
+  for (const [index, input] of inputs.entries())
+    yield { position: index + 1, item: String(index + 1), inputJson: JSON.stringify(input) };
 }
 
 export type Run = (task: Task) => unknown;
