@@ -651,7 +651,8 @@ AS $function$
 DECLARE
   held bigint[];
 BEGIN
-  IF EXISTS (SELECT FROM pg_stat_activity a WHERE a.application_name LIKE 'madrugada/w' || the_worker || '/%') THEN
+  IF EXISTS (SELECT FROM pg_stat_activity a
+    WHERE a.datname = current_database() AND a.application_name LIKE 'madrugada/w' || the_worker || '/%') THEN
     RETURN false;
   END IF;
   UPDATE worker w SET ended_at = now(), ended_how = how WHERE w.id = the_worker AND w.ended_at IS NULL;

@@ -52,6 +52,7 @@ const CALM_MS = 2_000;
 export class Supervisor {
   readonly #options: NightOptions;
   readonly #running = new Map<number, Running>();
+  readonly #burials = new Set<Promise<void>>();
   #past = { calls: 0, usd: new Big(0), replayed: 0 };
   #lastFailure: string | undefined;
   #restarts = 0;
@@ -103,9 +104,11 @@ export class Supervisor {
   async #reap(index: number, running: Running, how: string): Promise<void> {
     this.#running.delete(index);
     this.#keepAccount(running);
-    const { workerId } = running;
-    if (workerId !== undefined) {
-      while (!(await patiently(() => endWorker(this.#options.pool, workerId, how)))) await delay(50);
+    if (running.workerId !== undefined) {
+      const burial = bury(this.#options.pool, running.workerId, how);
+      this.#burials.add(burial);
+      await burial;
+      this.#burials.delete(burial);
     }
     if (this.#ending) return;
     this.#options.onWorkerEnd(`worker ${index} ended: ${how}; it is started again`);
@@ -131,6 +134,7 @@ export class Supervisor {
     const ends = [...this.#running.values()].map(({ child }) => once(child, 'exit'));
     this.hurry();
     await Promise.all(ends);
+    await Promise.all(this.#burials); // their connection is closed after the night
   }
 
   async #progress(): Promise<BatchProgress> {
@@ -161,6 +165,11 @@ export class Supervisor {
 async function buryTheDead(pool: Pool): Promise<void> {
   for (const worker of await patiently(() => livingWorkers(pool))) {
     const proof = proofOfDeath(worker);
-    while (proof && !(await patiently(() => endWorker(pool, worker.id, proof)))) await delay(50);
+    if (proof) await bury(pool, worker.id, proof);
   }
+}
+
+/** Notes a proven death, once the last statement of the dead has come to its end. */
+async function bury(pool: Pool, workerId: number, how: string): Promise<void> {
+  while (!(await patiently(() => endWorker(pool, workerId, how)))) await delay(50);
 }

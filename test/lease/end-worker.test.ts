@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, inject, onTestFinished, test } from 'vitest';
 import { endWorker, leaveWorker, livingWorkers } from '../../src/lease/worker-row.ts';
 import { loadTestBatch, taskOf } from '../support/attempts.ts';
 import { attemptsOf, taskEvents } from '../support/audit.ts';
@@ -18,8 +18,8 @@ async function remains() {
 }
 
 /** A connection under a worker's name, without the settings by which the server would soon notice its client's death. */
-async function connectionOf(applicationName: string): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: bench.db.url, application_name: applicationName });
+async function connectionOf(applicationName: string, url = bench.db.url): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url, application_name: applicationName });
   client.on('error', () => undefined);
   await client.connect();
   onTestFinished(() => client.end());
@@ -68,7 +68,7 @@ test('nothing is given back while one of a dead worker’s statements is still a
   statement.catch(() => undefined);
   await until('the statement waits', async () => {
     const { rows } = await bench.db.pool.query(
-      `SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`,
+      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 AND wait_event_type = 'Lock'`,
       [`madrugada/w${workerId}/journal`],
     );
     return rows.length > 0;
@@ -117,4 +117,10 @@ test('only workers that have not ended are looked after, and a fresh heartbeat i
   const workers = await livingWorkers(bench.worker.pool);
   expect(workers.find(({ id }) => id === living)).toMatchObject({ pid: 1, bootId: 'b', isSilent: false });
   expect(workers.some(({ id }) => id === ended)).toBe(false);
+});
+
+test('connections to another database of the server do not count: its workers have numbers of their own', async () => {
+  const { workerId } = await remains();
+  await connectionOf(`madrugada/w${workerId}/journal`, inject('serverUrl'));
+  expect(await end(workerId)).toBe(true);
 });

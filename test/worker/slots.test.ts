@@ -16,7 +16,7 @@ interface Connection {
 /** The connections of a worker process by their names. */
 async function connectionsOf(workerId: number): Promise<Connection[]> {
   const { rows } = await bench.db.pool.query<Connection>(
-    `SELECT pid, application_name AS name FROM pg_stat_activity WHERE application_name LIKE 'madrugada/w' || $1 || '/%' ORDER BY 2`,
+    `SELECT pid, application_name AS name FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'madrugada/w' || $1 || '/%' ORDER BY 2`,
     [workerId],
   );
   return rows;
@@ -25,7 +25,7 @@ async function connectionsOf(workerId: number): Promise<Connection[]> {
 /** Cuts the connection that holds the locks of a worker’s slots. */
 async function cutLock(workerId: number): Promise<void> {
   await bench.db.pool.query(
-    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'madrugada/w' || $1 || '/slots'`,
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'madrugada/w' || $1 || '/slots'`,
     [workerId],
   );
 }
@@ -114,7 +114,7 @@ test('a slot whose connection is cut takes its lock back and keeps its task', as
   await cutLock(id);
   await until('the lock is back', async () => {
     const { rows } = await bench.db.pool.query(
-      `SELECT madrugada.slot_is_locked_by('returning', $1) AND pid <> $2 AS back FROM pg_stat_activity WHERE application_name = $3`,
+      `SELECT madrugada.slot_is_locked_by('returning', $1) AND pid <> $2 AS back FROM pg_stat_activity WHERE datname = current_database() AND application_name = $3`,
       [id, before?.pid, before?.name],
     );
     return rows[0]?.back;
@@ -136,7 +136,9 @@ test('a slot whose lock another took meanwhile sends nothing more, records what 
   const rival = await bench.db.pool.connect();
   const locked = rival.query(`SELECT pg_advisory_lock(madrugada.slot_lock_class(), madrugada.slot_lock_key('taken'))`);
   await until('the rival waits', async () => {
-    const { rows } = await bench.db.pool.query(`SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`);
+    const { rows } = await bench.db.pool.query(
+      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`,
+    );
     return rows.length > 0;
   });
   await cutLock(id); // whoever waits has it before the worker is back

@@ -2,10 +2,12 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { openClient } from '../../src/postgres/connect.ts';
 import { dispatchesOf, kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
 import { attemptsOf, endingsOf, taskEvents } from '../support/audit.ts';
 import { claimFor, registerRow } from '../support/leases.ts';
 import { testFolder } from '../support/test-folder.ts';
+import { until } from '../support/until.ts';
 import { holderOf, untilDone, workerBench } from '../support/worker-processes.ts';
 
 const bench = workerBench();
@@ -144,6 +146,22 @@ test('without a supervisor, too, a killed worker’s task goes on: in another pr
 
   expect(await endingsOf(bench.db, batch)).toEqual(['first lost', 'second completed']);
   expect((await taskEvents(bench.db, batch))[1]?.reason).toMatch(/^its worker ended: its process (is gone|has ended)/);
+});
+
+test('a night waits for the last statement of each of its workers, and then ends', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const { rows } = await bench.db.pool.query<{ next: number }>('SELECT max(id) + 1 AS next FROM madrugada.worker');
+  const remains = await openClient({ url: bench.db.url, applicationName: `madrugada/w${rows[0]?.next}/late` });
+  const night = bench.processes.night(batch);
+  await until('the worker has left', async () => {
+    const { rows: left } = await bench.db.pool.query(
+      'SELECT FROM madrugada.worker WHERE id = $1 AND ended_at IS NOT NULL',
+      [rows[0]?.next],
+    );
+    return left.length > 0;
+  });
+  await remains.end();
+  expect((await night.result).code).toBe(0);
 });
 
 async function taskKeys(batch: string): Promise<string[]> {

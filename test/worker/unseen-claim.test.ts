@@ -24,7 +24,7 @@ async function stallClaims(): Promise<{ release(): Promise<void> }> {
 /** A connection of the workers whose latest statement is this one. */
 async function backend(statement: string, state: string): Promise<number | undefined> {
   const { rows } = await bench.db.pool.query<{ pid: number }>(
-    `SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'madrugada/w%/work' AND query LIKE '%' || $1 || '%' AND state = $2
+    `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'madrugada/w%/work' AND query LIKE '%' || $1 || '%' AND state = $2
       ORDER BY backend_start DESC LIMIT 1`,
     [statement, state],
   );

@@ -70,7 +70,7 @@ test('slots that lost their connection are woken when they listen again: what wa
   const { woken, taken } = await listening('cut');
   const awake = woken();
   await bench.db.pool.query(
-    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'test/cut'`,
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'test/cut'`,
   );
   await awake;
   expect(taken).toEqual([]);
@@ -118,7 +118,9 @@ test('a slot’s lock is free again when its process closes it', async () => {
   await second.close();
   await first.close();
   await until('the lock is free', async () => {
-    const { rows } = await bench.db.pool.query(`SELECT FROM pg_locks WHERE locktype = 'advisory'`);
+    const { rows } = await bench.db.pool.query(
+      `SELECT FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+    );
     return rows.length === 0;
   });
 });
