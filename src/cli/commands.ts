@@ -11,8 +11,16 @@ interface CommandModule {
 const COMMANDS: Record<string, () => Promise<CommandModule>> = {
   init: () => import('./init.ts'),
   db: () => import('./db.ts'),
+  batch: () => import('./batch.ts'),
   run: () => import('./run.ts'),
   worker: () => import('./worker.ts'),
+  status: () => import('./status.ts'),
+  answers: () => import('./answers.ts'),
+  task: () => import('./task.ts'),
+  retry: () => import('./retry.ts'),
+  audit: () => import('./audit.ts'),
+  bill: () => import('./bill.ts'),
+  rehearse: () => import('./rehearse.ts'),
   'simulate-provider': () => import('./simulate-provider.ts'),
 };
 

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
+import type { Proof } from '../bill/proofs.ts';
 import { dollars } from '../rehearsal/check-figures.ts';
-import type { Proof } from '../rehearsal/proofs.ts';
 import { type RehearsedRun, RUNS, rehearseNight } from '../rehearsal/rehearse-night.ts';
 import { positiveInteger } from './flags.ts';
 import { type CommonFlags, formatTable, printProgress, printResult } from './output.ts';

@@ -1,4 +1,4 @@
-import { type Client, type CustomTypesConfig, DatabaseError } from 'pg';
+import { type ClientBase, type CustomTypesConfig, DatabaseError } from 'pg';
 import { MadrugadaError } from '../errors.ts';
 import { readScript, type ScriptStep } from './sql-script.ts';
 
@@ -17,7 +17,7 @@ const AS_TEXT: CustomTypesConfig = { getTypeParser: () => (value: string) => val
  * changes `variables`. False if the script ended itself with `\quit`.
  */
 export async function runScript(
-  client: Client,
+  client: ClientBase,
   script: { name: string; text: string },
   variables: Map<string, string>,
   output: ScriptOutput,
@@ -43,7 +43,7 @@ function runCommand(
 }
 
 async function runStatement(
-  client: Client,
+  client: ClientBase,
   { text, line }: ScriptStep & { kind: 'statement' },
   script: string,
   output: ScriptOutput,

@@ -1,7 +1,7 @@
+import { type Proof, readProofs } from '../bill/proofs.ts';
 import { stopEmbedded } from '../postgres/embedded.ts';
 import { checkFigures } from './check-figures.ts';
 import { type Figures, namedInDoubt, readFigures } from './figures.ts';
-import { type Proof, readProofs } from './proofs.ts';
 import type { RehearsalRun } from './rehearsal-run.ts';
 import { crash215 } from './run-crash-215.ts';
 import { crashAnywhere } from './run-crash-anywhere.ts';
@@ -64,8 +64,17 @@ async function rehearse(run: RehearsalRun, { tasks = run.tasks, workers, crashAt
     await run.perform(stage);
     const seconds = (performance.now() - startedAt) / 1000;
     const figures = await readFigures(stage, await namedInDoubt(stage), seconds);
-    return { figures, problems: checkFigures(figures, run.expect(figures)), proofs: await readProofs(stage) };
+    return { figures, problems: checkFigures(figures, run.expect(figures)), proofs: await proofsOf(stage) };
   } finally {
     await stage.close();
+  }
+}
+
+async function proofsOf({ pool, batchKey }: Stage): Promise<Proof[]> {
+  const client = await pool.connect();
+  try {
+    return await readProofs(client, batchKey);
+  } finally {
+    client.release();
   }
 }

@@ -1,0 +1,45 @@
+import { resolve } from 'node:path';
+import { checkSchema } from '../agent/define-agent.ts';
+import { loadAgent, resolveAgent } from '../agent/load-agent.ts';
+import { type LoadedBatch, loadBatch } from '../batch/load-batch.ts';
+import { readTasks } from '../batch/read-tasks.ts';
+import type { CommonFlags } from './output.ts';
+import { withClient } from './with-client.ts';
+
+export interface LoadFlags extends CommonFlags {
+  version: string;
+  agent: string;
+  budget?: string;
+  option: Record<string, string>;
+  maxAttempts: number;
+  leaseSeconds: number;
+  doubt: 'pay_again' | 'hold';
+  by?: string;
+}
+
+/** The option that names a folder; kept absolute, because a night may be started from another one. */
+const FOLDER_OPTION = 'documents';
+
+/** Loads `file` as batch `id`, each line checked against its agent's input schema. Throws a MadrugadaError, having changed nothing. */
+export async function loadList(id: string, file: string, flags: LoadFlags): Promise<LoadedBatch> {
+  const { agent } = await loadAgent(flags.agent);
+  const validate = async (input: unknown) => (await checkSchema(agent.input, input)).problems ?? [];
+  const documents = flags.option[FOLDER_OPTION];
+  return withClient('operator', (client) =>
+    loadBatch(
+      client,
+      {
+        id,
+        version: flags.version,
+        agent: resolveAgent(flags.agent),
+        agentOptions: { ...flags.option, ...(documents && { [FOLDER_OPTION]: resolve(documents) }) },
+        budgetUsd: flags.budget,
+        maxAttempts: flags.maxAttempts,
+        leaseSeconds: flags.leaseSeconds,
+        doubtPolicy: flags.doubt,
+        by: flags.by,
+      },
+      readTasks(file, validate),
+    ),
+  );
+}
