@@ -41,20 +41,40 @@ export function licenceQuestions(count: number): Question[] {
 }
 
 function reportText(project: Project): string {
-  const { name, kind, city, river, agency } = project;
-  const lines = CONDITIONS.map(
-    ({ says, context }, index) => `${index + 1}. ${says(project, figureOf(name, index))} ${context}`,
-  );
+  const lines = CONDITIONS.map(({ says, context }, index) => {
+    const wordings = says(project, figureOf(project.name, index));
+    const wording = at(wordings, figureOf(`${project.name}, wording`, index) % wordings.length);
+    return `${index + 1}. ${wording} ${context}`;
+  });
   return [
-    `Relatório de condicionantes: ${name}.`,
-    '',
-    `O empreendimento ${name}, ${kind} situado em ${city}, às margens do ${river}, obteve licença do órgão ${agency}.`,
-    'As condicionantes abaixo foram extraídas do documento e resumidas pela equipe técnica.',
+    ...opening(project),
     '',
     ...lines.flatMap((line) => [line, '']),
     'Este relatório é fictício e serve apenas de exemplo.',
     '',
   ].join('\n');
+}
+
+function opening({ name, kind, city, river, agency }: Project): string[] {
+  const openings = [
+    [
+      `O empreendimento ${name}, ${kind} em ${city}, às margens do ${river}, obteve licença do órgão ${agency}.`,
+      'As condicionantes abaixo foram extraídas do documento e resumidas pela equipe técnica.',
+    ],
+    [
+      `A pedido do empreendedor, resumem-se aqui as condicionantes impostas pelo órgão ${agency} a ${name}.`,
+      `Trata-se de ${kind} em ${city}, com captação e lançamento no ${river}.`,
+    ],
+    [
+      `Em vistoria a ${name}, ${kind} no município de ${city}, a equipe conferiu as exigências da licença.`,
+      `Seguem as condicionantes que o órgão ${agency} fixou, na ordem do documento.`,
+    ],
+  ];
+  return [
+    `Relatório de condicionantes: ${name}.`,
+    '',
+    ...at(openings, figureOf(`${name}, opening`, 0) % openings.length),
+  ];
 }
 
 /** A whole number from 0 to 49 that belongs to a project and a condition. */
