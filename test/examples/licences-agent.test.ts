@@ -1,12 +1,13 @@
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Big from 'big.js';
-import { expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import agent from '../../examples/agents/licences.ts';
 import { licenceQuestions, licenceReports } from '../../examples/licences/generate.ts';
 import { checkSchema } from '../../src/agent/define-agent.ts';
 import type { BillLine } from '../../src/simulator/bill-file.ts';
+import { forkSimulator, temporaryFolder } from '../simulator/forked-simulator.ts';
 import { kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
-import { nightSimulator } from '../support/night-simulator.ts';
 import { workerBench } from '../support/worker-processes.ts';
 
 const bench = workerBench();
@@ -19,19 +20,42 @@ const ROUNDS = [
   { first: 16, weighedBy: 22 },
 ];
 
+/** Three questions about one report. */
+const QUESTIONS = licenceQuestions(400)
+  .filter(({ document }) => document === 'relatorio-15.txt')
+  .slice(0, 3);
+
+interface SimulatedNight {
+  batch: string;
+  /** What the night said at its end. */
+  account: object;
+  bill: BillLine[];
+}
+
+let night: SimulatedNight;
+beforeAll(async () => {
+  night = await simulate(QUESTIONS);
+});
+
 function loadQuestions(inputs: readonly object[], maxAttempts = 3): Promise<string> {
   return loadTestBatch(bench.db, { inputs, agent: AGENT, agentOptions: { documents: REPORTS }, maxAttempts });
 }
 
-/** The night of a batch at a simulated provider: what it said at its end, and the bill. */
-async function simulate(batch: string, environment: Record<string, string> = {}) {
-  const simulator = await nightSimulator();
-  const night = bench.processes.night(batch, {
-    concurrency: 2,
-    environment: { ANTHROPIC_BASE_URL: simulator.url, ...environment },
-  });
-  const { code, stdout } = await night.result;
-  return { code, account: JSON.parse(stdout), bill: await simulator.billLines() };
+/** A night of these questions at a simulated provider of its own. */
+async function simulate(inputs: readonly object[], environment: Record<string, string> = {}): Promise<SimulatedNight> {
+  const folder = await temporaryFolder();
+  const simulator = await forkSimulator(join(folder.path, 'bill.jsonl'));
+  try {
+    const batch = await loadQuestions(inputs);
+    const { stdout } = await bench.processes.night(batch, {
+      concurrency: 2,
+      environment: { ANTHROPIC_BASE_URL: simulator.url, ...environment },
+    }).result;
+    return { batch, account: JSON.parse(stdout), bill: await simulator.billLines() };
+  } finally {
+    await simulator.stop();
+    await folder.remove();
+  }
 }
 
 function costOf(bill: readonly BillLine[]): string {
@@ -42,24 +66,29 @@ function reportOf({ document }: { document: string }): string {
   return licenceReports().find(({ name }) => name === document)?.text ?? '';
 }
 
-test('one question takes 25 calls, 7 of the root model and 18 of its readers, and costs US$ 0.41', async () => {
-  const batch = await loadQuestions(licenceQuestions(1));
-  const { code, account, bill } = await simulate(batch);
+test('each question takes 25 calls and costs US$ 0.41', async () => {
+  const { rows } = await bench.db.pool.query(
+    `SELECT calls, journal_usd AS usd FROM madrugada.audit_task_charges WHERE batch_key = $1`,
+    [night.batch],
+  );
 
-  expect(code).toBe(0);
-  expect(account).toMatchObject({ completed: 1, calls: 25, usd: '0.41' });
-  expect(bill.filter(({ model }) => model.startsWith('claude-opus-'))).toHaveLength(7);
-  expect(bill.filter(({ model }) => model.startsWith('claude-haiku-'))).toHaveLength(18);
-  expect(costOf(bill)).toBe('0.41');
+  expect(rows).toEqual(QUESTIONS.map(() => ({ calls: 25, usd: '0.4100' })));
+});
+
+test('on the provider’s bill, 7 of 25 are calls of the root model and 18 of its readers', () => {
+  expect(night.account).toMatchObject({ completed: 3, failed: 0, calls: 75, usd: '1.23' });
+  expect(night.bill.filter(({ model }) => model.startsWith('claude-opus-'))).toHaveLength(3 * 7);
+  expect(night.bill.filter(({ model }) => model.startsWith('claude-haiku-'))).toHaveLength(3 * 18);
+  expect(costOf(night.bill)).toBe('1.23');
+});
+
+test('no two requests are the same, neither of one question nor of several about one report', () => {
+  expect(new Set(night.bill.map(({ request_sha256 }) => request_sha256)).size).toBe(75);
 });
 
 test('an answer is text with citations that stand in the report, word for word', async () => {
-  const questions = licenceQuestions(6);
-  const batch = await loadQuestions(questions);
-  await simulate(batch);
-
-  for (const [index, question] of questions.entries()) {
-    const { result } = await taskOf(bench.db, batch, index + 1);
+  for (const [index, question] of QUESTIONS.entries()) {
+    const { result } = await taskOf(bench.db, night.batch, index + 1);
     const { text, citations } = result as { text: string; citations: string[] };
     expect(text).toMatch(/\p{L}/u);
     expect(citations.length).toBeGreaterThan(0);
@@ -67,31 +96,19 @@ test('an answer is text with citations that stand in the report, word for word',
   }
 });
 
-test('no two requests are the same, neither of one question nor of several about one report', async () => {
-  const aboutOneReport = licenceQuestions(400).filter(({ document }) => document === 'relatorio-15.txt');
-  const batch = await loadQuestions(aboutOneReport.slice(0, 3));
-  const { bill } = await simulate(batch);
-
-  expect(bill).toHaveLength(75);
-  expect(new Set(bill.map(({ request_sha256 }) => request_sha256)).size).toBe(75);
-});
-
 test('replayed after every call, a question has the same answer and the same bill', async () => {
-  const plain = await loadQuestions(licenceQuestions(1));
-  await simulate(plain);
-  const replayed = await loadQuestions(licenceQuestions(1));
-  const { code, account, bill } = await simulate(replayed, { MADRUGADA_ALWAYS_REPLAY: '1' });
+  const replayed = await simulate(QUESTIONS.slice(0, 1), { MADRUGADA_ALWAYS_REPLAY: '1' });
 
-  expect(code).toBe(0);
-  expect(account).toMatchObject({ completed: 1, replayed: 25 });
-  expect([bill.length, costOf(bill)]).toEqual([25, '0.41']);
-  expect((await taskOf(bench.db, replayed)).result).toEqual((await taskOf(bench.db, plain)).result);
+  expect(replayed.account).toMatchObject({ completed: 1, replayed: 25 });
+  expect([replayed.bill.length, costOf(replayed.bill)]).toEqual([25, '0.41']);
+  const { result } = await taskOf(bench.db, night.batch);
+  expect((await taskOf(bench.db, replayed.batch)).result).toEqual(result);
 });
 
 test('the six readers of a round are asked at the same time, and the root model alone', async () => {
   bench.provider.hold();
   const sentence = reportOf({ document: 'relatorio-01.txt' }).split('\n')[0];
-  const night = bench.processes.night(await loadQuestions(licenceQuestions(1)));
+  const held = bench.processes.night(await loadQuestions(licenceQuestions(1)));
   const answer = async (seq: number) => (await bench.provider.arrival(seq)).message(sentence);
   await answer(1);
   for (const { first, weighedBy } of ROUNDS) {
@@ -102,7 +119,7 @@ test('the six readers of a round are asked at the same time, and the root model 
   }
   for (const seq of [23, 24, 25]) await answer(seq);
 
-  expect((await night.result).code).toBe(0);
+  expect((await held.result).code).toBe(0);
   expect(bench.provider.requestCount).toBe(25);
 });
 
