@@ -93,7 +93,12 @@ test('an answer of ten million bytes arrives whole', async () => {
 test('the listed models and token counts are given without a charge', async () => {
   const before = (await simulator.billLines()).length;
   const { data } = await simulator.client.models.list();
-  expect(data.map((model) => model.id)).toEqual(['claude-opus-4-5', 'claude-sonnet-4-5', 'claude-haiku-4-5']);
+  expect(data.map((model) => model.id)).toEqual([
+    'claude-opus-4-6',
+    'claude-opus-4-5',
+    'claude-sonnet-4-5',
+    'claude-haiku-4-5',
+  ]);
   const { model, messages } = ask('count me');
   expect(await simulator.client.messages.countTokens({ model, messages })).toEqual({ input_tokens: 7200 });
   expect(await simulator.billLines()).toHaveLength(before);
