@@ -557,16 +557,20 @@ CREATE OR REPLACE FUNCTION madrugada.complete_task(the_task bigint, the_worker b
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
+DECLARE
+  t task%ROWTYPE;
 BEGIN
-  WITH done AS (
-    UPDATE task t
+  -- By id alone: see fence_intent.
+  SELECT * INTO t FROM task WHERE id = the_task FOR NO KEY UPDATE;
+  IF t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = token AND t.lease_expires_at > now() THEN
+    UPDATE task
        SET state = 'completed', result = answer, completed_at = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL,
            spent_usd = journal_cost(t.batch_key, t.id)
-     WHERE t.id = the_task AND t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = token AND t.lease_expires_at > now()
-    RETURNING t.id
-  )
-  UPDATE attempt a SET ended_at = now(), ending = 'completed', replayed = replayed_calls FROM done WHERE a.task_id = done.id AND a.number = token;
-  RETURN FOUND OR EXISTS (
+     WHERE id = the_task;
+    UPDATE attempt SET ended_at = now(), ending = 'completed', replayed = replayed_calls WHERE task_id = the_task AND number = token;
+    RETURN true;
+  END IF;
+  RETURN EXISTS (
     SELECT FROM attempt a WHERE a.task_id = the_task AND a.number = token AND a.worker_id = the_worker AND a.ending = 'completed');
 END
 $function$;
@@ -611,34 +615,35 @@ CREATE OR REPLACE FUNCTION madrugada.end_attempt(the_task bigint, the_worker big
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
-  new_state task_state;
+  t task%ROWTYPE;
+  gives_up boolean := false;
 BEGIN
-  -- Whoever brings the outcome that a doubt waits for locks the row, too (wake_task): it finds the task parked, or we find the outcome.
-  IF wait_for IN ('doubt', 'settlement') THEN
-    PERFORM FROM task t WHERE t.id = the_task FOR UPDATE;
-    IF NOT is_in_doubt(the_task) THEN
-      wait_until := NULL;
-      wait_for := NULL;
-    END IF;
+  -- By id alone: see fence_intent. Whoever brings the outcome that a doubt waits for locks the row, too (wake_task): it finds the task
+  -- parked, or we find the outcome.
+  SELECT * INTO t FROM task WHERE id = the_task FOR UPDATE;
+  IF t.state IS DISTINCT FROM 'running' OR t.worker_id <> the_worker OR t.lease_token <> token THEN
+    RETURN NULL;
+  END IF;
+  IF wait_for IN ('doubt', 'settlement') AND NOT is_in_doubt(the_task) THEN
+    wait_until := NULL;
+    wait_for := NULL;
   END IF;
   IF how NOT IN ('failed', 'released', 'parked', 'stopped') THEN
     RAISE EXCEPTION 'an attempt ends itself as failed, released, parked or stopped, not as %', how;
   END IF;
   PERFORM set_config('madrugada.reason', coalesce(why ->> 'message', how::text), true);
-  UPDATE task t
-     SET state = CASE WHEN how = 'failed' AND (final OR t.attempts - t.losses >= b.max_attempts) THEN 'failed' ELSE 'pending' END::task_state,
-         failure = CASE WHEN how = 'failed' AND (final OR t.attempts - t.losses >= b.max_attempts) THEN why END,
+  IF how = 'failed' THEN
+    gives_up := final OR t.attempts - t.losses >= (SELECT b.max_attempts FROM batch b WHERE b.batch_key = t.batch_key);
+  END IF;
+  UPDATE task
+     SET state = CASE WHEN gives_up THEN 'failed' ELSE 'pending' END::task_state, failure = CASE WHEN gives_up THEN why END,
          attempts = CASE WHEN how = 'failed' THEN t.attempts ELSE t.attempts - 1 END,
          not_before = coalesce(wait_until, now()), waiting_for = wait_for,
          slot = NULL, worker_id = NULL, lease_expires_at = NULL, spent_usd = journal_cost(t.batch_key, t.id)
-    FROM batch b
-   WHERE t.id = the_task AND b.batch_key = t.batch_key AND t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = token
-  RETURNING t.state INTO new_state;
-  IF FOUND THEN
-    UPDATE attempt a SET ended_at = now(), ending = how, error = why ->> 'message', replayed = replayed_calls
-     WHERE a.task_id = the_task AND a.number = token;
-  END IF;
-  RETURN new_state;
+   WHERE id = the_task;
+  UPDATE attempt SET ended_at = now(), ending = how, error = why ->> 'message', replayed = replayed_calls
+   WHERE task_id = the_task AND number = token;
+  RETURN CASE WHEN gives_up THEN 'failed' ELSE 'pending' END::task_state;
 END
 $function$;
 
@@ -672,21 +677,23 @@ CREATE OR REPLACE FUNCTION madrugada.fence_intent()
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
-  policy doubt_policy;
+  t task%ROWTYPE;
+  b batch%ROWTYPE;
 BEGIN
-  SELECT b.doubt_policy INTO policy
-    FROM task t JOIN batch b ON b.batch_key = t.batch_key
-   WHERE t.id = NEW.task_id AND t.batch_key = NEW.batch_key AND t.state = 'running'
-     AND t.lease_token = NEW.lease_token AND t.worker_id = NEW.worker_id AND t.lease_expires_at > now()
-     AND b.state = 'open' AND NOT is_stopped()
-     FOR SHARE OF t;
-  IF NOT FOUND THEN
+  -- By id alone: beside other conditions the planner may take a small index of running tasks, full of dead entries after a long night.
+  SELECT * INTO t FROM task WHERE id = NEW.task_id FOR SHARE;
+  IF t.state IS DISTINCT FROM 'running' OR t.batch_key <> NEW.batch_key OR t.lease_token <> NEW.lease_token
+     OR t.worker_id <> NEW.worker_id OR t.lease_expires_at <= now() THEN
+    RETURN NULL;
+  END IF;
+  SELECT * INTO b FROM batch WHERE batch_key = NEW.batch_key;
+  IF b.state IS DISTINCT FROM 'open' OR is_stopped() THEN
     RETURN NULL;
   END IF;
   IF NEW.dispatch > 1 AND EXISTS (
     SELECT FROM call_intent i
      WHERE i.batch_key = NEW.batch_key AND i.task_id = NEW.task_id AND i.seq = NEW.seq AND i.dispatch < NEW.dispatch
-       AND NOT may_pay_again(i, policy)
+       AND NOT may_pay_again(i, b.doubt_policy)
   ) THEN
     RETURN NULL;
   END IF;

@@ -112,16 +112,20 @@ CREATE FUNCTION madrugada.journal_cost(the_batch text, the_task bigint) RETURNS 
 CREATE FUNCTION madrugada.complete_task(the_task bigint, the_worker bigint, token bigint, answer jsonb, replayed_calls integer) RETURNS boolean
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
+DECLARE
+  t task%ROWTYPE;
 BEGIN
-  WITH done AS (
-    UPDATE task t
+  -- By id alone: see fence_intent.
+  SELECT * INTO t FROM task WHERE id = the_task FOR NO KEY UPDATE;
+  IF t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = token AND t.lease_expires_at > now() THEN
+    UPDATE task
        SET state = 'completed', result = answer, completed_at = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL,
            spent_usd = journal_cost(t.batch_key, t.id)
-     WHERE t.id = the_task AND t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = token AND t.lease_expires_at > now()
-    RETURNING t.id
-  )
-  UPDATE attempt a SET ended_at = now(), ending = 'completed', replayed = replayed_calls FROM done WHERE a.task_id = done.id AND a.number = token;
-  RETURN FOUND OR EXISTS (
+     WHERE id = the_task;
+    UPDATE attempt SET ended_at = now(), ending = 'completed', replayed = replayed_calls WHERE task_id = the_task AND number = token;
+    RETURN true;
+  END IF;
+  RETURN EXISTS (
     SELECT FROM attempt a WHERE a.task_id = the_task AND a.number = token AND a.worker_id = the_worker AND a.ending = 'completed');
 END
 $$;
@@ -149,34 +153,35 @@ CREATE FUNCTION madrugada.end_attempt(
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
-  new_state task_state;
+  t task%ROWTYPE;
+  gives_up boolean := false;
 BEGIN
-  -- Whoever brings the outcome that a doubt waits for locks the row, too (wake_task): it finds the task parked, or we find the outcome.
-  IF wait_for IN ('doubt', 'settlement') THEN
-    PERFORM FROM task t WHERE t.id = the_task FOR UPDATE;
-    IF NOT is_in_doubt(the_task) THEN
-      wait_until := NULL;
-      wait_for := NULL;
-    END IF;
+  -- By id alone: see fence_intent. Whoever brings the outcome that a doubt waits for locks the row, too (wake_task): it finds the task
+  -- parked, or we find the outcome.
+  SELECT * INTO t FROM task WHERE id = the_task FOR UPDATE;
+  IF t.state IS DISTINCT FROM 'running' OR t.worker_id <> the_worker OR t.lease_token <> token THEN
+    RETURN NULL;
+  END IF;
+  IF wait_for IN ('doubt', 'settlement') AND NOT is_in_doubt(the_task) THEN
+    wait_until := NULL;
+    wait_for := NULL;
   END IF;
   IF how NOT IN ('failed', 'released', 'parked', 'stopped') THEN
     RAISE EXCEPTION 'an attempt ends itself as failed, released, parked or stopped, not as %', how;
   END IF;
   PERFORM set_config('madrugada.reason', coalesce(why ->> 'message', how::text), true);
-  UPDATE task t
-     SET state = CASE WHEN how = 'failed' AND (final OR t.attempts - t.losses >= b.max_attempts) THEN 'failed' ELSE 'pending' END::task_state,
-         failure = CASE WHEN how = 'failed' AND (final OR t.attempts - t.losses >= b.max_attempts) THEN why END,
+  IF how = 'failed' THEN
+    gives_up := final OR t.attempts - t.losses >= (SELECT b.max_attempts FROM batch b WHERE b.batch_key = t.batch_key);
+  END IF;
+  UPDATE task
+     SET state = CASE WHEN gives_up THEN 'failed' ELSE 'pending' END::task_state, failure = CASE WHEN gives_up THEN why END,
          attempts = CASE WHEN how = 'failed' THEN t.attempts ELSE t.attempts - 1 END,
          not_before = coalesce(wait_until, now()), waiting_for = wait_for,
          slot = NULL, worker_id = NULL, lease_expires_at = NULL, spent_usd = journal_cost(t.batch_key, t.id)
-    FROM batch b
-   WHERE t.id = the_task AND b.batch_key = t.batch_key AND t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = token
-  RETURNING t.state INTO new_state;
-  IF FOUND THEN
-    UPDATE attempt a SET ended_at = now(), ending = how, error = why ->> 'message', replayed = replayed_calls
-     WHERE a.task_id = the_task AND a.number = token;
-  END IF;
-  RETURN new_state;
+   WHERE id = the_task;
+  UPDATE attempt SET ended_at = now(), ending = how, error = why ->> 'message', replayed = replayed_calls
+   WHERE task_id = the_task AND number = token;
+  RETURN CASE WHEN gives_up THEN 'failed' ELSE 'pending' END::task_state;
 END
 $$;
 
