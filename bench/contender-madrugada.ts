@@ -1,0 +1,93 @@
+import { Agent as HttpAgent } from 'undici';
+import { z } from 'zod';
+import { defineAgent } from '../src/agent/define-agent.ts';
+import { loadBatch } from '../src/batch/load-batch.ts';
+import { DEFAULT_LIMITS, type JournalEnvironment } from '../src/journal/environment.ts';
+import { JournalWriter } from '../src/journal/journal-writer.ts';
+import { claimTask } from '../src/lease/claim.ts';
+import { thisProcess } from '../src/lease/process-identity.ts';
+import { registerWorker } from '../src/lease/worker-row.ts';
+import { openClient, openPool } from '../src/postgres/connect.ts';
+import { migrate } from '../src/postgres/migrate.ts';
+import { readPrices } from '../src/provider/read-prices.ts';
+import { runAttempt } from '../src/worker/run-attempt.ts';
+import { CALLS_PER_TASK, type Contender, type Place } from './contender.ts';
+import { question } from './provider.ts';
+
+/** The product: tasks are claimed, run and completed through the code of a worker process, with its connections. */
+export async function openMadrugada({ databaseUrl: url, providerUrl }: Place): Promise<Contender> {
+  await migrate(url);
+  const operator = await openClient({ url, as: 'operator', applicationName: 'bench load' });
+  const client = await openClient({ url, as: 'worker', applicationName: 'bench register' });
+  const workerId = await registerWorker(client, thisProcess());
+  await client.end();
+  const pool = openPool({ url, as: 'worker', applicationName: `madrugada/w${workerId}/work`, max: 3 });
+  const dispatcher = new HttpAgent();
+  const env: JournalEnvironment = {
+    writer: new JournalWriter(() =>
+      openClient({ url, as: 'worker', applicationName: `madrugada/w${workerId}/journal` }),
+    ),
+    pool,
+    dispatcher,
+    prices: await readPrices(pool),
+    limits: DEFAULT_LIMITS,
+    onCharge: () => undefined,
+    alwaysReplay: false,
+  };
+  const agent = defineAgent({
+    input: z.object({}),
+    output: z.object({ text: z.string() }),
+    async run(task) {
+      let text = '';
+      for (let n = 0; n < CALLS_PER_TASK; n += 1) {
+        const response = await task.fetch(`${providerUrl}/v1/messages`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: question(task.key, n),
+        });
+        text = await response.text();
+      }
+      return { text };
+    },
+  });
+  const loaded = { agent, sha256: 'bench' };
+  let batches = 0;
+  let batchKey = '';
+
+  async function runSlot(slot: string): Promise<void> {
+    for (;;) {
+      const task = await claimTask(pool, { batchKey, slot, workerId, agentSha256: loaded.sha256, after: 0 });
+      if (task === undefined) return;
+      const lease = { batchKey, taskId: task.taskId, key: task.key, slot, workerId, token: task.leaseToken };
+      const access = { apiKey: 'dummy', baseUrl: providerUrl };
+      const hooks = { onSession: () => undefined, onActivity: () => undefined };
+      const { ending, message } = await runAttempt(env, loaded, task, lease, access, hooks);
+      if (ending !== 'completed') throw new Error(`task ${task.key} ended as ${ending}: ${message}`);
+    }
+  }
+
+  return {
+    name: 'madrugada',
+    async prepare(slots, tasks) {
+      batches += 1;
+      batchKey = await load(operator, `bench-${batches}`, slots * tasks);
+    },
+    async run(slots) {
+      await Promise.all(Array.from({ length: slots }, (_, slot) => runSlot(`slot-${slot}`)));
+    },
+    async close() {
+      await env.writer.close();
+      await Promise.all([pool.end(), operator.end(), dispatcher.close()]);
+    },
+  };
+}
+
+/** Loads a batch of `count` tasks without input; its key. */
+export async function load(operator: Parameters<typeof loadBatch>[0], id: string, count: number): Promise<string> {
+  const batch = { id, version: 'v1', agent: 'prompt', agentOptions: {}, maxAttempts: 3, leaseSeconds: 600 };
+  async function* tasks() {
+    for (let position = 1; position <= count; position += 1)
+      yield { position, item: String(position), inputJson: '{}' };
+  }
+  return (await loadBatch(operator, { ...batch, doubtPolicy: 'pay_again' }, tasks())).batchKey;
+}
