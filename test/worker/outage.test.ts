@@ -9,6 +9,7 @@ import { migrate } from '../../src/postgres/migrate.ts';
 import { loadTestBatch } from '../support/attempts.ts';
 import type { RunningCommand } from '../support/command.ts';
 import type { TestDatabase } from '../support/database.ts';
+import { turnAway } from '../support/deaf-server.ts';
 import { type Exchange, type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { type ProcessSettings, WorkerProcesses } from '../support/worker-processes.ts';
 
@@ -93,6 +94,11 @@ test('a night waits for a database of one’s own to be started again after a cr
   const { batch, night } = await inTheMiddle();
   await stopEmbedded(home, 'immediate');
   answer(CALLS);
+  await turnAway(Number(new URL(db.url).port), 'everybody has tried in vain, and tried again', (names) =>
+    [/run$/, /journal$/, /work$/, /slots$/, /heartbeat$/].every(
+      (who) => names.filter((name) => who.test(name)).length > 1,
+    ),
+  );
   await startEmbedded(home);
   await expectPaidOnce(batch, night);
   expect(JSON.parse((await night.result).stdout)).toMatchObject({ restarts: 0 });

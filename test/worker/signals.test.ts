@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
@@ -34,6 +34,11 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const)
     expect(await kindsOf(bench.db, batch)).toEqual(['1.1 charged']);
     expect(await attemptsOf(bench.db, batch)).toMatchObject([{ ending: 'released', error: `stopped by ${signal}` }]);
     expect(await taskOf(bench.db, batch)).toMatchObject({ state: 'pending', attempts: 0 });
+    const { rows } = await bench.db.pool.query(
+      `SELECT a.ended_at >= o.received_at AS after FROM madrugada.attempt a JOIN madrugada.call_outcome o USING (task_id) WHERE o.batch_key = $1`,
+      [batch],
+    );
+    expect(rows).toEqual([{ after: true }]);
   });
 
 test('what a stopped worker had recorded is replayed by the next, and only the rest is paid', async () => {
@@ -95,16 +100,28 @@ test('Ctrl-C gives the whole night’s work back; the next run goes on where it 
 
 test('a worker that stood still past its lease, between two calls, has lost its task to another slot; nothing is paid twice', async () => {
   const batch = await loadTestBatch(bench.db, { agent: AGENT });
-  const stopped = join(testFolder(), 'stopped');
+  const folder = testFolder();
+  const [stopped, reached, gate] = ['stopped', 'reached', 'gate'].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
+  writeFileSync(gate, '');
   const frozen = bench.processes.worker('frozen', batch, {
     environment: { MADRUGADA_FAILPOINT: `journal.outcome.after:stop(${stopped})@1` },
   });
   await until('the first worker stands still', () => existsSync(stopped));
   await moveClock(bench.db, '11 minutes');
-  bench.processes.worker('other', batch);
-  await untilDone(bench.db, batch);
+  bench.processes.worker('other', batch, {
+    environment: {
+      MADRUGADA_FAILPOINT: `journal.intent.before:create(${reached})@1,journal.intent.before:gate(${gate})@1`,
+    },
+  });
+  await until('the other is about to make the second call', () => existsSync(reached));
   frozen.process.kill('SIGCONT');
-  await said(frozen, '"ending":"lost"');
+  await said(frozen, '"ending":"lost"'); // while the other holds the task and has sent nothing yet
+  rmSync(gate);
+  await untilDone(bench.db, batch);
   await moveClock(bench.db, '-11 minutes');
 
   expect(await endingsOf(bench.db, batch)).toEqual(['frozen lost', 'other completed']);

@@ -2,6 +2,8 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
 import { endingsOf, taskEvents } from '../support/audit.ts';
+import { openTransaction } from '../support/open-transaction.ts';
+import { rowLockWait } from '../support/row-lock-wait.ts';
 import { until } from '../support/until.ts';
 import { holderOf, said, untilDone, workerBench } from '../support/worker-processes.ts';
 
@@ -35,9 +37,14 @@ test('a slot that starts gets back what its name held, and goes on with it befor
   bench.provider.script = (exchange) => (exchange.number === 2 ? undefined : exchange.message());
   const first = bench.processes.worker('host-a/1', batch);
   await bench.provider.arrival(2);
+  const dead = await holderOf(bench.db, batch);
   first.process.kill('SIGKILL');
   await first.result;
+  const slowing = await openTransaction(bench.db);
+  await slowing.client.query('SELECT FROM madrugada.worker WHERE id = $1 FOR UPDATE', [dead.id]);
   bench.processes.worker('host-a/1', batch);
+  expect(await rowLockWait(bench.db)).toContain('end_worker');
+  await slowing.commit();
   await untilDone(bench.db, batch);
 
   const events = await taskEvents(bench.db, batch);
