@@ -1,5 +1,6 @@
 import { Annotation, END, START, StateGraph } from '@langchain/langgraph';
 import { PostgresSaver } from '@langchain/langgraph-checkpoint-postgres';
+import pg from 'pg';
 import { CALLS_PER_TASK, type Contender, inSlots, type Place } from './contender.ts';
 import { callProvider } from './provider.ts';
 
@@ -7,7 +8,9 @@ const State = Annotation.Root({ n: Annotation<number>(), name: Annotation<string
 
 /** LangGraph: a graph whose one node loops 25 times, each step checkpointed in Postgres before the next. */
 export async function openLangGraph({ databaseUrl, providerUrl }: Place): Promise<Contender> {
-  const checkpointer = PostgresSaver.fromConnString(databaseUrl);
+  const pool = new pg.Pool({ connectionString: databaseUrl });
+  pool.on('error', () => undefined); // the server stops while idle connections still say goodbye
+  const checkpointer = new PostgresSaver(pool);
   await checkpointer.setup();
   const graph = new StateGraph(State)
     .addNode('call', async ({ n, name }) => ({ n: n + 1, text: await callProvider(providerUrl, name, n) }))

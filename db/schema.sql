@@ -468,6 +468,7 @@ CREATE OR REPLACE FUNCTION madrugada.choose_answer()
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 BEGIN
   NEW.answers := NEW.kind IN ('charged', 'recovered') AND NOT EXISTS (
@@ -481,6 +482,7 @@ CREATE OR REPLACE FUNCTION madrugada.claim_task(the_batch text, the_slot text, t
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 #variable_conflict use_column
 DECLARE
@@ -516,7 +518,8 @@ BEGIN
   )
   SELECT c.id, c.key, c.item, c.position, c.input, c.lease_token, b.lease_seconds, c.first_claimed_at, b.agent, b.agent_options,
          b.doubt_policy, b.max_attempts,
-         (SELECT a.agent_sha256 FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token ORDER BY a.number DESC LIMIT 1),
+         CASE WHEN c.lease_token > 1 THEN
+           (SELECT a.agent_sha256 FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token ORDER BY a.number DESC LIMIT 1) END,
          c.lease_token > 1
     FROM claimed c;
 END
@@ -556,6 +559,7 @@ CREATE OR REPLACE FUNCTION madrugada.complete_task(the_task bigint, the_worker b
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 DECLARE
   t task%ROWTYPE;
@@ -613,6 +617,7 @@ CREATE OR REPLACE FUNCTION madrugada.end_attempt(the_task bigint, the_worker big
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 DECLARE
   t task%ROWTYPE;
@@ -675,6 +680,7 @@ CREATE OR REPLACE FUNCTION madrugada.fence_intent()
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 DECLARE
   t task%ROWTYPE;
@@ -706,6 +712,7 @@ CREATE OR REPLACE FUNCTION madrugada.fence_step()
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 BEGIN
   PERFORM FROM task t
@@ -828,6 +835,7 @@ CREATE OR REPLACE FUNCTION madrugada.heartbeat(the_worker bigint, task_ids bigin
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 BEGIN
   UPDATE worker w SET heartbeat_at = now() WHERE w.id = the_worker AND w.ended_at IS NULL;
@@ -877,6 +885,7 @@ CREATE OR REPLACE FUNCTION madrugada.journal_cost(the_batch text, the_task bigin
  LANGUAGE sql
  STABLE SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
     SELECT coalesce(sum(o.cost_usd), 0) FROM call_outcome o WHERE o.batch_key = the_batch AND o.task_id = the_task
   $function$;
@@ -966,6 +975,7 @@ CREATE OR REPLACE FUNCTION madrugada.may_pay_again(i madrugada.call_intent, poli
  LANGUAGE plpgsql
  STABLE SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
 DECLARE
   kinds outcome_kind[] := ARRAY(

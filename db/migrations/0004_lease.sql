@@ -1,5 +1,6 @@
 -- Claim, heartbeat, release, reclaim. Workers have no right to update a task: these functions do it for whoever holds, by token and
--- worker id, the current lease (rule R14). Every function that updates several tasks locks them in the order of their ids.
+-- worker id, the current lease (rule R14). Every function that updates several tasks locks them in the order of their ids. The hot ones look
+-- up by index alone (enable_seqscan = off): a plan that was cached while a table was empty must not scan it when it is full.
 
 SET LOCAL ROLE madrugada_owner;
 SET LOCAL search_path = madrugada, pg_catalog;
@@ -22,7 +23,7 @@ CREATE FUNCTION madrugada.claim_task(the_batch text, the_slot text, the_worker b
     first_claimed_at timestamptz, agent text, agent_options jsonb, doubt_policy doubt_policy, max_attempts integer,
     previous_agent_sha256 text, claimed_before boolean
   )
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
 #variable_conflict use_column
 DECLARE
@@ -58,7 +59,8 @@ BEGIN
   )
   SELECT c.id, c.key, c.item, c.position, c.input, c.lease_token, b.lease_seconds, c.first_claimed_at, b.agent, b.agent_options,
          b.doubt_policy, b.max_attempts,
-         (SELECT a.agent_sha256 FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token ORDER BY a.number DESC LIMIT 1),
+         CASE WHEN c.lease_token > 1 THEN
+           (SELECT a.agent_sha256 FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token ORDER BY a.number DESC LIMIT 1) END,
          c.lease_token > 1
     FROM claimed c;
 END
@@ -77,7 +79,7 @@ CREATE FUNCTION madrugada.next_claimable_at(the_batch text) RETURNS timestamptz
 -- that stand still, too: their slots must be told.
 CREATE FUNCTION madrugada.heartbeat(the_worker bigint, task_ids bigint[], lease_tokens bigint[], advancing boolean[])
   RETURNS TABLE (lost_task bigint, lost_token bigint)
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
 BEGIN
   UPDATE worker w SET heartbeat_at = now() WHERE w.id = the_worker AND w.ended_at IS NULL;
@@ -102,7 +104,7 @@ $$;
 
 -- What a task has cost so far, by the journal.
 CREATE FUNCTION madrugada.journal_cost(the_batch text, the_task bigint) RETURNS numeric
-  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
     SELECT coalesce(sum(o.cost_usd), 0) FROM call_outcome o WHERE o.batch_key = the_batch AND o.task_id = the_task
   $$;
@@ -110,7 +112,7 @@ CREATE FUNCTION madrugada.journal_cost(the_batch text, the_task bigint) RETURNS 
 -- Answer and completed in one statement, only while the lease is the writer's (N7). True also when this very attempt has completed the
 -- task before: its first commit was not seen.
 CREATE FUNCTION madrugada.complete_task(the_task bigint, the_worker bigint, token bigint, answer jsonb, replayed_calls integer) RETURNS boolean
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
 DECLARE
   t task%ROWTYPE;
@@ -150,7 +152,7 @@ CREATE FUNCTION madrugada.end_attempt(
   the_task bigint, the_worker bigint, token bigint, how attempt_ending, why jsonb, final boolean, wait_until timestamptz, wait_for text,
   replayed_calls integer
 ) RETURNS task_state
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
 DECLARE
   t task%ROWTYPE;

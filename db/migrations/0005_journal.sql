@@ -12,7 +12,7 @@ CREATE FUNCTION madrugada.settles(kind outcome_kind) RETURNS boolean
 -- intent's commit, or this intent see the takeover. A refused intent is skipped, not an error: the writer sees no row back and sends
 -- nothing, while the other intents of its group go through.
 CREATE FUNCTION madrugada.fence_intent() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
 DECLARE
   t task%ROWTYPE;
@@ -42,7 +42,7 @@ $$;
 -- May another dispatch follow this one? Refused or not sent: yes. Answered: never. In doubt: only when the policy allows paying again
 -- and no answer can be under way any more: its sender gave it up itself, or is proven dead, or its deadline is 30 s past (rule R5).
 CREATE FUNCTION madrugada.may_pay_again(i call_intent, policy doubt_policy) RETURNS boolean
-  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
 DECLARE
   kinds outcome_kind[] := ARRAY(
@@ -65,7 +65,7 @@ CREATE TRIGGER intent_fence BEFORE INSERT ON madrugada.call_intent FOR EACH ROW 
 
 -- Values recorded by one who has lost the lease would not be those its successor's code saw.
 CREATE FUNCTION madrugada.fence_step() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
 BEGIN
   PERFORM FROM task t
@@ -80,7 +80,7 @@ CREATE TRIGGER step_fence BEFORE INSERT ON madrugada.step_record FOR EACH ROW EX
 -- The first charged outcome of a call answers it. Of two at once the unique index refuses one, whose writer repeats it and then finds the
 -- other (rule R2): no charged outcome is ever dropped.
 CREATE FUNCTION madrugada.choose_answer() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
 BEGIN
   NEW.answers := NEW.kind IN ('charged', 'recovered') AND NOT EXISTS (
