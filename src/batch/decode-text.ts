@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { MadrugadaError } from '../errors.ts';
 
 const NEWLINE = 0x0a;
@@ -62,7 +63,7 @@ function isWideEncoding(block: Buffer): boolean {
   return mark === 0xfffe || mark === 0xfeff || block.subarray(0, 4).includes(0);
 }
 
-/** Halves the block until only the first byte that cannot be decoded is left; the block holds one. */
+/** Halves the block to the bytes before the first that cannot be decoded; the block holds one. A character they end inside of is at fault itself. */
 function firstInvalidByte(block: Buffer): number {
   let valid = 0;
   let invalid = block.length;
@@ -77,6 +78,7 @@ function firstInvalidByte(block: Buffer): number {
       invalid = middle;
     }
   }
+  while (!isUtf8(block.subarray(0, valid))) valid--;
   return valid;
 }
 
