@@ -62,7 +62,7 @@ function registerLoad(batch: Command): void {
     .description('load a closed list of tasks from a file')
     .requiredOption('--version <version>', 'of the program that answers, such as v3')
     .option('--agent <agent>', 'a module that exports an agent, or a built-in one', 'prompt')
-    .option('--budget <usd>', 'most dollars that the batch may spend', dollars)
+    .option('--budget <usd>', 'dollars it should cost at most; recorded, and not enforced by this version', dollars)
     .option('--option <key=value>', 'for the agent; may be repeated', collectOption, {})
     .option('--max-attempts <n>', 'attempts of a task before it fails', positiveInteger, 3)
     .option('--lease-seconds <n>', 'how long a silent slot keeps its task', positiveInteger, 600)

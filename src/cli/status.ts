@@ -4,6 +4,7 @@ import type { Client } from 'pg';
 import { allBatches, type Batch, findBatch } from '../batch/find-batch.ts';
 import { batchFigures } from '../batch/show-batch.ts';
 import { busySlots, failedTasks, recentRefusals, stopInForce, waitingTasks } from '../batch/status.ts';
+import { MadrugadaError } from '../errors.ts';
 import { type CommonFlags, formatTable, printResult } from './output.ts';
 import { withClient } from './with-client.ts';
 
@@ -27,6 +28,10 @@ export function register(program: Command): void {
 }
 
 async function status(name: string | undefined, flags: CommonFlags & { watch?: boolean }): Promise<void> {
+  if (flags.watch && flags.json)
+    throw new MadrugadaError(
+      '--watch shows a screen again and again; with --json call madrugada status once for each look',
+    );
   await withClient('auditor', async (client) => {
     do {
       const batches = name === undefined ? await unfinished(client) : [await findBatch(client, name)];
