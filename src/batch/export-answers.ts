@@ -71,24 +71,28 @@ async function csvText(client: ClientBase, batchKey: string): Promise<Readable> 
   ];
   const columns = headers.map((header, index) => ({ key: String(index), header }));
   const csv = stringify({ header: true, columns, escape_formulas: true });
-  return Readable.from(csvRows(client, batchKey, fields)).compose(csv) as Readable;
+  return Readable.from(csvRows(client, batchKey, fields, plain.length > 0)).compose(csv) as Readable;
 }
 
 async function* csvRows(
   client: ClientBase,
   batchKey: string,
   fields: readonly string[],
+  hasPlain: boolean,
 ): AsyncGenerator<readonly string[]> {
   for await (const answer of readAnswers(client, batchKey)) {
-    yield [answer.item, answer.key, answer.completedAt.toISOString(), answer.spentUsd, ...resultCells(answer, fields)];
+    const { item, key, completedAt, spentUsd } = answer;
+    yield [item, key, completedAt.toISOString(), spentUsd, ...resultCells(answer, fields, hasPlain)];
   }
 }
 
-function resultCells({ resultJson }: Answer, fields: readonly string[]): string[] {
+/** As many cells for every answer: one per field, and one for a plain answer where the batch has any. */
+function resultCells({ resultJson }: Answer, fields: readonly string[], hasPlain: boolean): string[] {
   const result = parseKeepingNumbers(resultJson);
   const isFields = typeof result === 'object' && result !== null && !Array.isArray(result) && !isRawJson(result);
   if (!isFields) return [...fields.map(() => ''), cell(result)];
-  return fields.map((field) => cell((result as Record<string, unknown>)[field]));
+  const cells = fields.map((field) => cell((result as Record<string, unknown>)[field]));
+  return hasPlain ? [...cells, ''] : cells;
 }
 
 /** Text as it is, nothing as an empty cell, the rest as JSON. */
