@@ -1387,7 +1387,9 @@ CREATE VIEW madrugada.audit_journal_charges AS
     seq,
     dispatch,
     kind,
-    answers,
+    (answers OR COALESCE(( SELECT r.answers
+           FROM madrugada.call_outcome r
+          WHERE ((r.batch_key = o.batch_key) AND (r.task_id = o.task_id) AND (r.seq = o.seq) AND (r.dispatch = o.dispatch) AND (r.kind = 'recovered'::madrugada.outcome_kind))), false)) AS answers,
     provider_request_id,
     message_id,
     cost_usd,

@@ -43,9 +43,16 @@ BEGIN
 END
 $$;
 
--- The charges the journal knows of, one row per dispatch (a recovered answer may be followed by the late original, rule R2).
+-- The charges the journal knows of, one row per dispatch: a recovered answer may be followed by the late original (rule R2), which then
+-- stands for both.
 CREATE VIEW madrugada.audit_journal_charges AS
-SELECT o.batch_key, o.task_id, o.seq, o.dispatch, o.kind, o.answers, o.provider_request_id, o.message_id, o.cost_usd, o.received_at
+SELECT o.batch_key, o.task_id, o.seq, o.dispatch, o.kind,
+       -- a scalar look-up: an EXISTS here may be planned as a scan of every batch
+       o.answers OR coalesce((
+         SELECT r.answers FROM madrugada.call_outcome r
+          WHERE r.batch_key = o.batch_key AND r.task_id = o.task_id AND r.seq = o.seq AND r.dispatch = o.dispatch AND r.kind = 'recovered'
+       ), false) AS answers,
+       o.provider_request_id, o.message_id, o.cost_usd, o.received_at
   FROM madrugada.call_outcome o
  WHERE o.kind = 'charged'
     OR (o.kind = 'recovered' AND NOT EXISTS (
