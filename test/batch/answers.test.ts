@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type AnswerFormat, exportAnswers } from '../../src/batch/export-answers.ts';
 import { openClient } from '../../src/postgres/connect.ts';
 import { loadTestBatch, type TestWorker, TestWorkers } from '../support/attempts.ts';
+import { completeEvery } from '../support/complete-every.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
 let db: TestDatabase;
@@ -113,19 +114,10 @@ test('CSV neutralises the name of a field, too', async () => {
 
 test('a batch of several pages is exported whole and in order', async () => {
   const batch = await loadTestBatch(db, { tasks: 1_201 });
-  await db.pool.query(
-    `UPDATE madrugada.task SET state = 'running', slot = 'test', worker_id = $2, lease_token = 1, lease_expires_at = now() + interval '1 hour'
-      WHERE batch_key = $1`,
-    [batch, worker.id],
-  );
-  await db.pool.query(
-    `UPDATE madrugada.task SET state = 'completed', result = to_jsonb(position), completed_at = now(), slot = NULL, worker_id = NULL,
-            lease_expires_at = NULL
-      WHERE batch_key = $1`,
-    [batch],
-  );
+  const numbers = Array.from({ length: 1_201 }, (_, n) => n + 1);
+  await completeEvery(db, batch, numbers);
   const lines = (await exported(batch, 'jsonl')).trimEnd().split('\n');
-  expect(lines.map((line) => JSON.parse(line).result)).toEqual(Array.from({ length: 1_201 }, (_, n) => n + 1));
+  expect(lines.map((line) => JSON.parse(line).result)).toEqual(numbers);
 });
 
 test('an output that fails fails the export, and the connection serves on', async () => {

@@ -125,3 +125,27 @@ test('a bad line is named, and nothing of the file is imported', async () => {
   await expect(importBill(client, batch, billOf([...lines, '{"tag":']))).rejects.toThrow(/line 3/);
   expect((await bench.db.pool.query('SELECT FROM madrugada.bill WHERE batch_key = $1', [batch])).rowCount).toBe(0);
 });
+
+test('a bill that begins like an imported one, but not byte for byte, stands beside it', async () => {
+  const { batch, lines } = await paidBatch();
+  await importBill(client, batch, billOf([lines[0]]));
+  const other = billOf([lines[0].replace('02:00:00.000Z', '02:00:00.001Z'), lines[1]]);
+  expect(await importBill(client, batch, other)).toMatchObject({ imported: true, continues: null });
+  expect((await judgeBatch(client, batch)).problems).toContainEqual(expect.stringContaining('charged more than once'));
+});
+
+test('the same bill imported twice at once is one bill', async () => {
+  const { batch, lines } = await paidBatch();
+  const file = billOf(lines);
+  const other = await openClient({ url: bench.db.url, as: 'operator', applicationName: 'test bill' });
+  const both = await Promise.all([client, other].map((by) => importBill(by, batch, file)));
+  await other.end();
+  expect(both.map(({ imported }) => imported).sort()).toEqual([false, true]);
+  expect((await judgeBatch(client, batch)).problems).toEqual([]);
+});
+
+test('twenty bad lines are named, the others are counted', async () => {
+  const { batch } = await paidBatch();
+  const error: unknown = await importBill(client, batch, billOf(Array(23).fill('{}'))).catch((error: unknown) => error);
+  expect(error).toMatchObject({ exitCode: 2, message: expect.stringMatching(/23 errors; .*line 20: .*and 3 more$/s) });
+});
