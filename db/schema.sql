@@ -14,7 +14,7 @@ CREATE TYPE madrugada.attempt_ending AS ENUM ('completed', 'failed', 'lost', 're
 CREATE TYPE madrugada.batch_state AS ENUM ('open', 'stopped', 'closed', 'archived');
 CREATE TYPE madrugada.doubt_policy AS ENUM ('pay_again', 'hold');
 CREATE TYPE madrugada.outcome_kind AS ENUM ('charged', 'refused', 'not_sent', 'unknown', 'recovered');
-CREATE TYPE madrugada.step_kind AS ENUM ('step', 'now', 'random', 'sleep', 'timeout', 'abort');
+CREATE TYPE madrugada.step_kind AS ENUM ('step', 'now', 'random', 'sleep', 'timeout', 'abort', 'checkpoint');
 CREATE TYPE madrugada.task_state AS ENUM ('pending', 'running', 'completed', 'failed');
 
 -- Sequences

@@ -2,18 +2,22 @@ import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { Task } from './task.ts';
 
 /** An agent: what it takes, what it answers, and how. Schemas are any Standard Schema (zod, valibot, arktype …). */
-export interface Agent<Input = unknown, Output = unknown> {
+export interface Agent<Input = unknown, Output = unknown, Options = Record<string, unknown>> {
+  /** Options of the batch (`--option k=v`), all text as given; without a schema any are taken. A bad one is refused when the batch is loaded. */
+  options?: StandardSchemaV1<unknown, Options>;
   /** A line that does not fit is refused when the batch is loaded, not at night. */
   input: StandardSchemaV1<unknown, Input>;
   output: StandardSchemaV1<unknown, Output>;
   /** Answers one task. Model calls go through `task.anthropic` or `task.fetch`; a crash starts it over, with recorded calls replayed. */
-  run(task: Task<Input>): Promise<Output>;
+  run(task: Task<Input, Options>): Promise<Output>;
   /** A deterministic gate: throws to reject an answer. The producer never judges itself. */
-  check?(answer: Output, task: Task<Input>): void | Promise<void>;
+  check?(answer: Output, task: Task<Input, Options>): void | Promise<void>;
 }
 
 /** Declares an agent; use it as the default export of a module. */
-export function defineAgent<Input, Output>(agent: Agent<Input, Output>): Agent<Input, Output> {
+export function defineAgent<Input, Output, Options = Record<string, unknown>>(
+  agent: Agent<Input, Output, Options>,
+): Agent<Input, Output, Options> {
   return agent;
 }
 
@@ -30,4 +34,12 @@ export async function checkSchema<T>(
       return where ? `${where}: ${message}` : message;
     }),
   };
+}
+
+/** As `checkSchema`, for the options of a batch. */
+export async function checkOptions<Options>(
+  { options }: Pick<Agent<never, unknown, Options>, 'options'>,
+  given: Record<string, unknown>,
+): Promise<{ value: Options; problems: undefined } | { problems: string[] }> {
+  return options ? checkSchema(options, given) : { value: given as Options, problems: undefined };
 }

@@ -4,13 +4,13 @@ import { elapse } from '../journal/steps.ts';
 import type { ClaimedTask } from '../lease/claim.ts';
 
 /** What an agent's `run` gets: its question, and ways to the outside that survive a crash. */
-export interface Task<Input = unknown> {
+export interface Task<Input = unknown, Options = Record<string, unknown>> {
   /** `batch:item:version` */
   readonly key: string;
   readonly item: string;
   readonly input: Input;
-  /** Options of the batch (`--option k=v`). */
-  readonly options: Readonly<Record<string, unknown>>;
+  /** Options of the batch (`--option k=v`), as the agent's schema has read them. */
+  readonly options: Readonly<Options>;
   /** When the task was first claimed: the same in every attempt. */
   readonly startedAt: Date;
   /** An Anthropic client on the journal. */
@@ -18,7 +18,7 @@ export interface Task<Input = unknown> {
   /** The journaled fetch, for every SDK that accepts one. */
   readonly fetch: typeof fetch;
   /** A name space of its own for calls and steps: branches that run at the same time do not count each other's repetitions. */
-  scope<T>(name: string, fn: (task: Task<Input>) => T | Promise<T>): Promise<T>;
+  scope<T>(name: string, fn: (task: Task<Input, Options>) => T | Promise<T>): Promise<T>;
   /** Runs `fn` once in the life of the task and journals its result, which must survive JSON. No calls or steps inside: they have records of their own. */
   step<T>(name: string, fn: () => T | Promise<T>): Promise<T>;
   /** The time; the same on replay. */
@@ -29,6 +29,10 @@ export interface Task<Input = unknown> {
   sleep(ms: number): Promise<void>;
   /** Rejects after `ms` milliseconds: to be raced against a call. */
   timeout(ms: number): Promise<never>;
+  /** Records `state`, such as a digest, under a name; when the task is replayed in another state, it stops there as diverged. */
+  checkpoint(name: string, state: string): void;
+  /** Aborts when this run is over, however it ended: let go of what it holds. Calls need not be aborted. */
+  readonly signal: AbortSignal;
 }
 
 /** Where the agent's model calls go, and with which key. */
@@ -41,13 +45,13 @@ export interface ProviderAccess {
 const NO_SDK_TIMEOUT_MS = 2_147_483_647;
 
 /** Builds the task object of one run on one session. */
-export function createTask<Input>(
+export function createTask<Input, Options>(
   session: Session,
   claimed: ClaimedTask,
-  input: Input,
+  { input, options }: { input: Input; options: Options },
   access: ProviderAccess,
   scope = '',
-): Task<Input> {
+): Task<Input, Options> {
   const { steps } = session;
   const journaledFetch: typeof fetch = (request, init) => session.fetch(scope, request, init);
   let anthropic: Anthropic | undefined;
@@ -55,7 +59,7 @@ export function createTask<Input>(
     key: claimed.key,
     item: claimed.item,
     input,
-    options: claimed.agentOptions,
+    options,
     startedAt: claimed.firstClaimedAt,
     get anthropic() {
       anthropic ??= new Anthropic({
@@ -69,11 +73,11 @@ export function createTask<Input>(
     },
     fetch: journaledFetch,
     async scope(name, fn) {
-      return fn(createTask(session, claimed, input, access, scope === '' ? name : `${scope}/${name}`));
+      return fn(createTask(session, claimed, { input, options }, access, scope === '' ? name : `${scope}/${name}`));
     },
     step: (name, fn) => steps.run(scope, 'step', name, fn),
-    now: () => new Date(steps.value(scope, 'now', () => new Date().toISOString())),
-    random: () => steps.value(scope, 'random', Math.random),
+    now: () => new Date(steps.value(scope, 'now', '', () => new Date().toISOString())),
+    random: () => steps.value(scope, 'random', '', Math.random),
     async sleep(ms) {
       await steps.run(scope, 'sleep', String(ms), () => elapse(ms));
     },
@@ -81,5 +85,7 @@ export function createTask<Input>(
       await steps.run(scope, 'timeout', String(ms), () => elapse(ms));
       throw new Error(`${ms} ms have passed`);
     },
+    checkpoint: (name, state) => steps.checkpoint(scope, name, state),
+    signal: session.over,
   };
 }

@@ -1,8 +1,9 @@
 import { resolve } from 'node:path';
-import { checkSchema } from '../agent/define-agent.ts';
+import { checkOptions, checkSchema } from '../agent/define-agent.ts';
 import { loadAgent, resolveAgent } from '../agent/load-agent.ts';
 import { type LoadedBatch, loadBatch } from '../batch/load-batch.ts';
 import { readTasks } from '../batch/read-tasks.ts';
+import { MadrugadaError } from '../errors.ts';
 import type { CommonFlags } from './output.ts';
 import { withClient } from './with-client.ts';
 
@@ -25,6 +26,12 @@ export async function loadList(id: string, file: string, flags: LoadFlags): Prom
   const { agent } = await loadAgent(flags.agent);
   const validate = async (input: unknown) => (await checkSchema(agent.input, input)).problems ?? [];
   const documents = flags.option[FOLDER_OPTION];
+  const agentOptions = { ...flags.option, ...(documents && { [FOLDER_OPTION]: resolve(documents) }) };
+  const { problems } = await checkOptions(agent, agentOptions);
+  if (problems)
+    throw new MadrugadaError(
+      `the options do not fit agent ${flags.agent}: ${problems.join('; ')}\nEach is given as --option name=value. Nothing was loaded.`,
+    );
   return withClient('operator', (client) =>
     loadBatch(
       client,
@@ -32,7 +39,7 @@ export async function loadList(id: string, file: string, flags: LoadFlags): Prom
         id,
         version: flags.version,
         agent: resolveAgent(flags.agent),
-        agentOptions: { ...flags.option, ...(documents && { [FOLDER_OPTION]: resolve(documents) }) },
+        agentOptions,
         budgetUsd: flags.budget,
         maxAttempts: flags.maxAttempts,
         leaseSeconds: flags.leaseSeconds,

@@ -159,6 +159,7 @@ async function record(
       status: reception.status,
       headers: reception.headers,
       error: ending.error,
+      costUsd: fields.costUsd,
       body: reception.body,
     },
   };

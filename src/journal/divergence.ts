@@ -34,6 +34,16 @@ export function describeDivergence(
   };
 }
 
+/** Words the verdict on a replay that is in another state than the run it repeats, though it has asked for the same until now. */
+export function describeOtherState(lease: Lease, checkpoint: string, seq: number): Verdict {
+  return {
+    kind: 'diverged',
+    seq,
+    atRest: 'settled',
+    message: `task ${lease.key} diverged from its journal: at checkpoint "${checkpoint}" its state is not the one recorded there. Nothing was paid. Restore the code and the documents it ran with, or madrugada retry ${lease.key} --by WHO --reason TEXT --pay-again-from ${seq} pays again from there.`,
+  };
+}
+
 function within(scope: string): string {
   return scope === '' ? '' : ` in scope ${scope}`;
 }

@@ -100,12 +100,15 @@ export class Issue {
   }
 }
 
+/** What a call cost, in dollars, as the journal has it: the same on replay, whatever prices have become. Streams go without. */
+export const COST_HEADER = 'x-madrugada-cost-usd';
+
 /** The response that the code gets for a recorded, or just completed, result. */
 export function responseOf(result: RecordedResponse, body: Uint8Array, failed: boolean): Response {
   if (!failed)
     return new Response(noBody(result.status) ? null : Buffer.from(body), {
       status: result.status,
-      headers: result.headers,
+      headers: result.costUsd === undefined ? result.headers : { ...result.headers, [COST_HEADER]: result.costUsd },
     });
   if (isFinalForSdks(result.status))
     return new Response(Buffer.from(body), {

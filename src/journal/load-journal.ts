@@ -17,6 +17,8 @@ export interface RecordedResponse {
   status: number;
   headers: Record<string, string>;
   error: string | undefined;
+  /** What it cost, in dollars as an exact decimal; undefined where nothing is known to have been charged. */
+  costUsd: string | undefined;
   /** Undefined where it is too large to be read before it is needed: see readBody. */
   body: Buffer | undefined;
 }
@@ -75,6 +77,7 @@ interface CallRow {
   kind: OutcomeKind | null;
   status: number | null;
   error: string | null;
+  cost_usd: string | null;
   shown: boolean | null;
   answers: boolean | null;
   completed_no: number | null;
@@ -102,7 +105,7 @@ export async function loadJournal(pool: Pool, lease: Lease): Promise<RecordedJou
               madrugada.may_pay_again(i, b.doubt_policy) AS may_follow,
               CASE WHEN b.doubt_policy = 'pay_again' THEN i.deadline_at + interval '30 seconds' END AS wait_until,
               EXISTS (SELECT FROM madrugada.pay_again p WHERE p.task_id = i.task_id AND i.seq BETWEEN p.from_seq AND p.to_seq) AS ignored,
-              o.kind, o.status, o.error, o.shown, o.answers, o.completed_no, o.response_headers,
+              o.kind, o.status, o.error, o.cost_usd, o.shown, o.answers, o.completed_no, o.response_headers,
               CASE WHEN (o.answers OR o.shown) AND octet_length(o.response) <= $3 THEN o.response END AS response
          FROM madrugada.call_intent i
          JOIN madrugada.batch b ON b.batch_key = i.batch_key
@@ -154,15 +157,25 @@ export async function readAnswer(pool: Pool, lease: Lease, seq: number): Promise
       status: number;
       response_headers: Record<string, string>;
       response: Buffer;
+      cost_usd: string | null;
     }>(
-      'SELECT dispatch, kind, status, response_headers, response FROM madrugada.call_outcome WHERE batch_key = $1 AND task_id = $2 AND seq = $3 AND answers',
+      'SELECT dispatch, kind, status, response_headers, response, cost_usd FROM madrugada.call_outcome WHERE batch_key = $1 AND task_id = $2 AND seq = $3 AND answers',
       [lease.batchKey, lease.taskId, seq],
     ),
   );
   const [row] = rows;
   if (row === undefined) throw new Error(`call ${seq} of task ${lease.key} has no answer`);
-  const { dispatch, kind, status, response_headers, response } = row;
-  return { seq, dispatch, outcome: kind, status, headers: response_headers, error: undefined, body: response };
+  const { dispatch, kind, status, response_headers, response, cost_usd } = row;
+  return {
+    seq,
+    dispatch,
+    outcome: kind,
+    status,
+    headers: response_headers,
+    error: undefined,
+    costUsd: cost_usd ?? undefined,
+    body: response,
+  };
 }
 
 function gather(rows: CallRow[]): Map<number, RecordedCall> {
@@ -216,6 +229,7 @@ function resultOf(row: CallRow): RecordedResult | undefined {
       status: row.status ?? 0,
       headers: row.response_headers ?? {},
       error: row.error ?? undefined,
+      costUsd: row.cost_usd ?? undefined,
       body: row.response ?? undefined,
     },
   };

@@ -38,6 +38,10 @@ export class Replay {
     return [...this.#calls.values(), ...this.#steps.values()].find((record) => !this.#used.has(record));
   }
 
+  firstUnusedSeq(): number | undefined {
+    return [...this.#calls.values()].find((call) => !this.#used.has(call))?.seq;
+  }
+
   /**
    * True when the code had gone on from the result at this place: it issued a call, took a step or aborted a call afterwards. Results of calls
    * that were on their way already do not show that.

@@ -1,7 +1,7 @@
 import { wakeTask } from '../lease/finish.ts';
 import { classifyResponse } from '../provider/refusal.ts';
 import { dispatchCall } from './dispatch-call.ts';
-import { describeDivergence } from './divergence.ts';
+import { describeDivergence, describeOtherState } from './divergence.ts';
 import type { JournalEnvironment } from './environment.ts';
 import { refusalInsideStep } from './inside-step.ts';
 import { Issue, refusal, responseOf } from './issue.ts';
@@ -12,7 +12,7 @@ import { ReleaseQueue } from './release-queue.ts';
 import { Replay } from './replay.ts';
 import { identify, readRequest } from './request.ts';
 import { Rest } from './rest.ts';
-import { Steps } from './steps.ts';
+import { isImmediate, Steps } from './steps.ts';
 import type { Verdict } from './verdict.ts';
 
 /**
@@ -63,6 +63,7 @@ export class Session {
       onIssue: () => this.#progress(),
       onLost: () =>
         this.end({ kind: 'lost', message: `the lease on task ${lease.key} is no longer held by slot ${lease.slot}` }),
+      onOtherState: (checkpoint) => this.end(this.#otherState(checkpoint)),
       track: (work) => this.#track(work),
     });
   }
@@ -112,6 +113,11 @@ export class Session {
 
   get #isOver(): boolean {
     return this.#over.signal.aborted;
+  }
+
+  /** Aborts when the run is over, however it ended: what it holds outside of the journal is then to be let go. */
+  get over(): AbortSignal {
+    return this.#over.signal;
   }
 
   get hasCallsInFlight(): boolean {
@@ -255,6 +261,10 @@ export class Session {
   #divergence(atRest: 'settled' | 'limit', waiting: LiveCall | undefined): Verdict {
     return describeDivergence(this.lease, this.#replay.firstUnused(), waiting, atRest, this.#env.limits.restMs);
   }
+
+  #otherState(checkpoint: string): Verdict {
+    return describeOtherState(this.lease, checkpoint, this.#replay.firstUnusedSeq() ?? this.#lastSeq);
+  }
 }
 
 /** A repeated identical request is the same call while that has no answer the code has got, and nobody waits for one (rule R10). */
@@ -269,8 +279,4 @@ function classify(response: RecordedResponse): string {
 
 function isEventStream(headers: Record<string, string>): boolean {
   return headers['content-type']?.startsWith('text/event-stream') ?? false;
-}
-
-function isImmediate(kind: string): boolean {
-  return kind === 'now' || kind === 'random';
 }

@@ -11,10 +11,18 @@ interface Host {
   isOver(): boolean;
   onIssue(): void;
   onLost(): void;
+  /** The run is in another state than the one recorded at the checkpoint of this name. */
+  onOtherState(checkpoint: string): void;
   track(work: Promise<unknown>): void;
 }
 
 type Kind = RecordedStep['kind'];
+/** Kinds whose value is at hand at once, so that the code need not wait for it. */
+type ImmediateKind = 'now' | 'random' | 'checkpoint';
+
+export function isImmediate(kind: Kind): kind is ImmediateKind {
+  return kind === 'now' || kind === 'random' || kind === 'checkpoint';
+}
 
 /**
  * What is not a model call but may differ between runs. Values are journaled, free, and returned again on replay; they are queued before any
@@ -46,7 +54,7 @@ export class Steps {
    * Runs `fn` once in the life of the task; its result must survive JSON. A step that throws is not recorded, and runs again next time. Nothing
    * else may be journaled inside of it.
    */
-  run<T>(scope: string, kind: Exclude<Kind, 'now' | 'random'>, name: string, fn: () => T | Promise<T>): Promise<T> {
+  run<T>(scope: string, kind: Exclude<Kind, ImmediateKind>, name: string, fn: () => T | Promise<T>): Promise<T> {
     if (this.#host.isOver())
       return Promise.reject(new Error(`task ${this.#lease.key}: step "${name}" was started after its run had ended`));
     const problem = refusalInsideStep(`${kind} "${name}"`);
@@ -62,10 +70,10 @@ export class Steps {
   }
 
   /** A value that is at hand at once: recorded in the background, before anything that is issued later. */
-  value<T>(scope: string, kind: 'now' | 'random', generate: () => T): T {
+  value<T>(scope: string, kind: ImmediateKind, name: string, generate: () => T): T {
     const problem = refusalInsideStep(`task.${kind}()`);
     if (problem) throw new Error(`task ${this.#lease.key}: ${problem}`);
-    const identity = { scope, kind, name: '', occurrence: this.#nextOccurrence(scope, kind, '') };
+    const identity = { scope, kind, name, occurrence: this.#nextOccurrence(scope, kind, name) };
     const recorded = this.#replay.takeStep(identity);
     if (recorded) {
       this.#host.onIssue();
@@ -74,6 +82,11 @@ export class Steps {
     const value = generate();
     if (!this.#host.isOver()) this.#host.track(this.#record(identity, JSON.stringify(value)));
     return value;
+  }
+
+  /** Records `state` the first time; a replay in another state ends the attempt as diverged. */
+  checkpoint(scope: string, name: string, state: string): void {
+    if (this.value(scope, 'checkpoint', name, () => state) !== state) this.#host.onOtherState(name);
   }
 
   /** Records that the code aborted an issue of a call; on replay that issue stays pending until it is aborted again. */

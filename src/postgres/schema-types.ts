@@ -31,7 +31,7 @@ export type Numeric = ColumnType<string, number | string, number | string>;
 
 export type OutcomeKind = "charged" | "not_sent" | "recovered" | "refused" | "unknown";
 
-export type StepKind = "abort" | "now" | "random" | "sleep" | "step" | "timeout";
+export type StepKind = "abort" | "checkpoint" | "now" | "random" | "sleep" | "step" | "timeout";
 
 export type TaskState = "completed" | "failed" | "pending" | "running";
 

@@ -1,6 +1,7 @@
 import { DatabaseError } from 'pg';
-import { checkSchema } from '../agent/define-agent.ts';
+import { checkOptions, checkSchema } from '../agent/define-agent.ts';
 import type { LoadedAgent } from '../agent/load-agent.ts';
+import { RunLost } from '../agent/run-lost.ts';
 import { createTask, type ProviderAccess } from '../agent/task.ts';
 import { messageOf } from '../errors.ts';
 import type { JournalEnvironment } from '../journal/environment.ts';
@@ -37,7 +38,11 @@ export async function runAttempt(
   for (;;) {
     const session = new Session(env, lease, await loadJournal(env.pool, lease), hooks.onActivity);
     hooks.onSession(session);
-    const end = await run(session, loaded, claimed, access);
+    let end = await run(session, loaded, claimed, access);
+    if (end.kind === 'threw' && end.error instanceof RunLost) {
+      session.end({ kind: 'replay' });
+      end = { kind: 'verdict', verdict: { kind: 'replay' } };
+    }
     if (end.kind === 'verdict' && end.verdict.kind === 'replay') {
       await session.settled();
       continue;
@@ -67,7 +72,9 @@ async function run(
     try {
       const input = await checkSchema(agent.input, claimed.input);
       if (input.problems) throw new Error(`its input does not fit the agent: ${input.problems.join('; ')}`);
-      const task = createTask(session, claimed, input.value, access);
+      const options = await checkOptions(agent, claimed.agentOptions);
+      if (options.problems) throw new Error(`its options do not fit the agent: ${options.problems.join('; ')}`);
+      const task = createTask(session, claimed, { input: input.value, options: options.value }, access);
       const output = await checkSchema(agent.output, await agent.run(task));
       if (output.problems) throw new Error(`its answer does not fit the agent: ${output.problems.join('; ')}`);
       await agent.check?.(output.value, task);

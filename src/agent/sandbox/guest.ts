@@ -1,0 +1,313 @@
+import { createHash } from 'node:crypto';
+import type { QuickJSContext, QuickJSDeferredPromise, QuickJSHandle, QuickJSRuntime } from 'quickjs-emscripten-core';
+import type { GuestContext } from './guest-context.ts';
+import { type PreludeConfig, prelude } from './prelude.ts';
+import type { CallKind, SandboxSettings, TurnReport } from './protocol.ts';
+import { newQuickJs } from './quickjs.ts';
+import { CodeError, rewriteBlock } from './rewrite.ts';
+import { TurnOutput } from './turn-output.ts';
+
+/** What a guest needs of its thread. */
+export interface GuestHost {
+  /** Runs `action`, in which the guest may run, with the guest's clock. */
+  enter<T>(nowMs: number, action: () => T): T;
+  call(call: number, kind: CallKind, payload: string): void;
+  ended(report: TurnReport): void;
+}
+
+/** QuickJS asks this often whether to go on: once in about 10,000 loops or calls of the guest. */
+const STEPS_A_TICK = 10_000;
+/** Ticks of one turn. A count, not a time: the same code is stopped at the same place on every machine. */
+const MAX_TICKS = 10_000;
+/** Ticks for writing down the state, beside those of the turn. */
+const STATE_TICKS = 2_000;
+/** 512 KB gave an error of the host's the first time and one of the guest's the second; 256 KB with a large host stack never did. */
+const STACK_BYTES = 256 * 1024;
+/** Jobs of promises that count as one tick: going from one to the next takes more time than its few steps. */
+const JOBS_A_TICK = 100;
+/** Jobs that promises may still run once the code has come to its end. */
+const LAST_JOBS = 10_000;
+const MAX_PROMPT_CHARS = 600_000;
+const MAX_STATE_CHARS = 1_000_000;
+/** A search reads the whole context outside of the guest; this many characters count as one tick. */
+const SEARCHED_CHARS_A_TICK = 50_000;
+const MAX_FRAMES = 3;
+
+/** One turn under way. */
+interface Turn {
+  number: number;
+  blocks: string[];
+  started: number;
+  main: QuickJSHandle | undefined;
+  failure: string | undefined;
+  waitedForOthers: boolean;
+}
+
+/** One sandbox: a QuickJS of its own with a REPL in it. Whatever throws out of it has broken it. */
+export class Guest {
+  readonly #runtime: QuickJSRuntime;
+  readonly #context: QuickJSContext;
+  readonly #settings: SandboxSettings;
+  readonly #texts: GuestContext;
+  readonly #host: GuestHost;
+  readonly #calls = new Map<number, QuickJSDeferredPromise>();
+  readonly #inside: Record<'show' | 'explain' | 'float' | 'state', QuickJSHandle>;
+  #output: TurnOutput;
+  #answer: string | undefined;
+  #turn: Turn | undefined;
+  #lastCall = 0;
+  #ticks = 0;
+  #maxTicks = MAX_TICKS;
+
+  /** Opens a sandbox. */
+  static async open(settings: SandboxSettings, texts: GuestContext, host: GuestHost): Promise<Guest> {
+    const quickJs = await newQuickJs(texts.chars);
+    return new Guest(quickJs.newRuntime(), settings, texts, host);
+  }
+
+  private constructor(runtime: QuickJSRuntime, settings: SandboxSettings, texts: GuestContext, host: GuestHost) {
+    this.#runtime = runtime;
+    this.#settings = settings;
+    this.#texts = texts;
+    this.#host = host;
+    this.#output = new TurnOutput(settings.maxOutputChars);
+    runtime.setMaxStackSize(STACK_BYTES);
+    runtime.setInterruptHandler(() => {
+      this.#ticks += 1;
+      return this.#isSpent;
+    });
+    this.#context = host.enter(settings.nowMs, () => runtime.newContext());
+    this.#inside = host.enter(settings.nowMs, () => this.#runPrelude());
+  }
+
+  /** Runs the blocks of one turn, one after the other; `host.ended` is told when they and all they have called have come to their end. */
+  run(turn: number, blocks: string[]): void {
+    this.#turn = { number: turn, blocks, started: 0, main: undefined, failure: undefined, waitedForOthers: false };
+    this.#ticks = 0;
+    this.#maxTicks = MAX_TICKS;
+    this.#host.enter(this.#settings.nowMs, () => this.#goOn());
+  }
+
+  /** A call has come to its end: with its answer, or (not `ok`) with a message why not. */
+  settle(call: number, ok: boolean, value: string): void {
+    const deferred = this.#calls.get(call);
+    if (deferred === undefined) return;
+    this.#calls.delete(call);
+    this.#host.enter(this.#settings.nowMs, () => {
+      if (ok) this.#context.newString(value).consume((text) => deferred.resolve(text));
+      else {
+        this.#output.write(`[sub-call ${call}: ${value}]\n`);
+        this.#context.newError(value).consume((error) => deferred.reject(error));
+      }
+      deferred.dispose();
+      this.#goOn();
+    });
+  }
+
+  get #isSpent(): boolean {
+    return this.#ticks > this.#maxTicks;
+  }
+
+  /** As far as it goes without an answer from outside. Nothing here waits: what the guest sees depends on the order of answers alone. */
+  #goOn(): void {
+    const turn = this.#turn;
+    if (turn === undefined) return;
+    for (;;) {
+      this.#runJobs(turn);
+      if (turn.main !== undefined) {
+        if (!this.#conclude(turn, turn.main)) return;
+      } else if (turn.failure === undefined && turn.started < turn.blocks.length) {
+        this.#start(turn);
+      } else if (this.#calls.size > 0) {
+        this.#noteOthers(turn);
+        return;
+      } else {
+        this.#end(turn);
+        return;
+      }
+    }
+  }
+
+  /** Runs what promises have made due. Once the code has ended, what never ends by itself must not hold up the turn. */
+  #runJobs(turn: Turn): void {
+    const most = turn.main === undefined ? LAST_JOBS : Infinity;
+    for (let run = 0; run < most && !this.#isSpent && this.#runtime.hasPendingJob(); run += 1) {
+      const result = this.#runtime.executePendingJobs(1);
+      if (run % JOBS_A_TICK === 0) this.#ticks += 1;
+      if (result.error) result.error.dispose(); // stopped, or out of memory: both show in what is awaited
+      if (turn.main !== undefined && this.#context.getPromiseState(turn.main).type !== 'pending') return;
+    }
+  }
+
+  #start(turn: Turn): void {
+    const code = turn.blocks[turn.started] ?? '';
+    turn.started += 1;
+    const suffix = turn.blocks.length > 1 ? `-${turn.started}` : '';
+    try {
+      const evaluated = this.#context.evalCode(rewriteBlock(code), `turn-${turn.number}${suffix}.js`);
+      if (evaluated.error) {
+        turn.failure = this.#explain(evaluated.error);
+        return;
+      }
+      const called = evaluated.value.consume((block) =>
+        this.#context.callFunction(block, this.#context.undefined, this.#inside.float),
+      );
+      if (called.error) turn.failure = this.#explain(called.error);
+      else turn.main = called.value;
+    } catch (error) {
+      if (!(error instanceof CodeError)) throw error;
+      turn.failure = `SyntaxError: ${error.message}. Nothing of this block was run.`;
+    }
+  }
+
+  /** Looks whether the running block has come to an end; false while it waits for calls. */
+  #conclude(turn: Turn, main: QuickJSHandle): boolean {
+    const state = this.#context.getPromiseState(main);
+    if (state.type === 'pending') {
+      if (this.#isSpent) turn.failure = tooManySteps();
+      else if (this.#calls.size > 0) return false;
+      else turn.failure = 'The code awaits a promise that nothing will ever settle.';
+    } else if (state.type === 'rejected') {
+      turn.failure = this.#isSpent ? tooManySteps() : this.#explain(state.error);
+      if (this.#isSpent) state.error.dispose();
+    } else {
+      this.#call(this.#inside.show, state.value);
+      state.value.dispose();
+    }
+    main.dispose();
+    turn.main = undefined;
+    return true;
+  }
+
+  #noteOthers(turn: Turn): void {
+    if (turn.waitedForOthers) return;
+    turn.waitedForOthers = true;
+    const calls = this.#calls.size === 1 ? '1 sub-call was' : `${this.#calls.size} sub-calls were`;
+    this.#output.write(`[${calls} not awaited; this turn waits for them]\n`);
+  }
+
+  #end(turn: Turn): void {
+    if (turn.failure === undefined && this.#isSpent) turn.failure = tooManySteps();
+    const output = this.#output.toString();
+    const report: TurnReport = {
+      output,
+      failure: turn.failure,
+      answer: this.#answer,
+      state: digest([this.#state(), output, turn.failure ?? '', this.#answer ?? '']),
+    };
+    this.#turn = undefined;
+    this.#answer = undefined;
+    this.#output = new TurnOutput(this.#settings.maxOutputChars);
+    this.#host.ended(report);
+  }
+
+  #state(): string {
+    this.#ticks = 0;
+    this.#maxTicks = STATE_TICKS;
+    const result = this.#context.callFunction(this.#inside.state, this.#context.undefined);
+    if (result.error) {
+      result.error.dispose();
+      return 'the state cannot be written down';
+    }
+    return result.value.consume((text) => this.#context.getString(text));
+  }
+
+  #call(inside: QuickJSHandle, value: QuickJSHandle): void {
+    const result = this.#context.callFunction(inside, this.#context.undefined, value);
+    if (result.error) this.#output.write(`[the value cannot be shown: ${this.#explain(result.error)}]\n`);
+    else result.value.dispose();
+  }
+
+  /** What went wrong, with the lines of the guest's own code; disposes of the error. */
+  #explain(error: QuickJSHandle): string {
+    const result = error.consume((error) =>
+      this.#context.callFunction(this.#inside.explain, this.#context.undefined, error),
+    );
+    if (result.error) {
+      result.error.dispose();
+      return this.#isSpent ? tooManySteps() : 'an error that cannot be read';
+    }
+    const [message, stack] = JSON.parse(result.value.consume((text) => this.#context.getString(text))) as [
+      string,
+      string,
+    ];
+    return [message, ...framesOf(stack)].join('\n');
+  }
+
+  #runPrelude(): Record<'show' | 'explain' | 'float' | 'state', QuickJSHandle> {
+    const context = this.#context;
+    const config: PreludeConfig = {
+      names: this.#texts.names,
+      isText: this.#texts.isText,
+      canRecurse: this.#settings.canRecurse,
+      seed: seedOf(this.#settings.seed),
+      maxWriteChars: 2 * this.#settings.maxOutputChars,
+      maxPromptChars: MAX_PROMPT_CHARS,
+      maxStateChars: MAX_STATE_CHARS,
+    };
+    const build = context.unwrapResult(context.evalCode(`(${prelude.toString()})`, 'prelude.js'));
+    const settings = context.unwrapResult(context.evalCode(`(${JSON.stringify(config)})`, 'config.js'));
+    const inside = context.unwrapResult(context.callFunction(build, context.undefined, this.#hostObject(), settings));
+    return {
+      show: context.getProp(inside, 'show'),
+      explain: context.getProp(inside, 'explain'),
+      float: context.getProp(inside, 'float'),
+      state: context.getProp(inside, 'state'),
+    };
+  }
+
+  #hostObject(): QuickJSHandle {
+    const context = this.#context;
+    const object = context.newObject();
+    const define = (name: string, implement: (...values: QuickJSHandle[]) => QuickJSHandle | undefined) =>
+      context
+        .newFunction(name, (...values) => implement(...values) ?? context.undefined)
+        .consume((f) => context.setProp(object, name, f));
+    const text = (handle: QuickJSHandle | undefined) => (handle ? context.getString(handle) : '');
+    const number = (handle: QuickJSHandle | undefined) => (handle ? context.getNumber(handle) : 0);
+    define('write', (head, skipped, tail) => {
+      this.#output.write(text(head), number(skipped), text(tail));
+      return undefined;
+    });
+    define('text', (index) => context.newString(this.#texts.text(number(index))));
+    define('search', (words, limit) => {
+      this.#ticks += Math.ceil(this.#texts.chars / SEARCHED_CHARS_A_TICK);
+      if (this.#isSpent) throw new Error(tooManySteps());
+      return context.newString(JSON.stringify(this.#texts.search(text(words), number(limit))));
+    });
+    define('answer', (json) => {
+      this.#answer = text(json);
+      return undefined;
+    });
+    define('call', (kind, payload) => {
+      const deferred = context.newPromise();
+      this.#lastCall += 1;
+      this.#calls.set(this.#lastCall, deferred);
+      this.#host.call(this.#lastCall, text(kind) === 'recurse' ? 'recurse' : 'llm', text(payload));
+      return deferred.handle.dup();
+    });
+    return object;
+  }
+}
+
+function tooManySteps(): string {
+  return `The code was stopped after ${(MAX_TICKS * STEPS_A_TICK) / 1_000_000} million steps. What it had assigned until then is kept.`;
+}
+
+/** Where in its own code the guest was; columns are those of the rewritten code, and left out. */
+function framesOf(stack: string): string[] {
+  return [...stack.matchAll(/^ *at (.*?)\(?(turn-[\d-]+\.js):(\d+)/gm)]
+    .slice(0, MAX_FRAMES)
+    .map(([, name = '', file, line]) => `    at ${name.replace('<anonymous> ', '')}${file} line ${line}`);
+}
+
+function seedOf(hex: string): PreludeConfig['seed'] {
+  const bytes = Buffer.from(hex.padEnd(32, '0'), 'hex');
+  return [bytes.readUInt32BE(0), bytes.readUInt32BE(4), bytes.readUInt32BE(8), bytes.readUInt32BE(12)];
+}
+
+function digest(parts: string[]): string {
+  const hash = createHash('sha256');
+  for (const part of parts) hash.update(`${part.length}:`).update(part);
+  return hash.digest('hex');
+}
