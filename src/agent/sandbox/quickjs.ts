@@ -57,8 +57,7 @@ function refusingNull(variant: QuickJSSyncVariant): QuickJSSyncVariant {
     ...variant,
     async importModuleLoader() {
       const imported = await variant.importModuleLoader();
-      const load =
-        'default' in imported ? imported.default : (imported as Exclude<typeof imported, { default: unknown }>);
+      const load = unwrapped(imported);
       return async (options) => {
         const module = await load(options);
         const allocate = module._malloc;
@@ -71,4 +70,9 @@ function refusingNull(variant: QuickJSSyncVariant): QuickJSSyncVariant {
       };
     },
   };
+}
+
+/** An ES module's import of the loader, or a CommonJS one's. */
+function unwrapped<Loader extends (...options: never[]) => unknown>(imported: Loader | { default: Loader }): Loader {
+  return typeof imported === 'function' ? imported : imported.default;
 }
