@@ -3,13 +3,13 @@ import { draw } from './faults.ts';
 
 /** Sub-calls of one question, whatever its plan. */
 export const SUB_CALLS = 18;
-/** The turn that answers; the turns before it, but for the first, read. */
-export const ANSWERING_TURN = 7;
+/** The turns that read by sub-calls: the first turn only looks, and the one after these answers. */
 const READING_TURNS = [2, 3, 4, 5, 6];
 /** The most sub-calls of one turn. */
 const MAX_PARTS = 8;
 /** A question's programs are written in at most this many styles, so that helpers defined once are used again. */
 const PALETTE_SIZE = 3;
+/** The share of questions with a program that does not parse. */
 const SYNTAX_ERROR_SHARE = 0.2;
 
 /** One turn's share of the sub-calls. */
@@ -40,7 +40,9 @@ export type RootPlan = {
 export function planOf(question: string, styles: number): RootPlan {
   const digest = hash('sha256', question, 'hex');
   const drawn = (purpose: string, nth = 0) => draw('root', purpose, digest, nth);
-  const brokenTurn = drawn('broken') < SYNTAX_ERROR_SHARE ? 2 + Math.floor(drawn('broken turn') * 4) : undefined;
+  // Not the last of them, whose repair would be the turn that answers.
+  const spoilt = READING_TURNS[Math.floor(drawn('spoilt turn') * (READING_TURNS.length - 1))];
+  const brokenTurn = drawn('broken') < SYNTAX_ERROR_SHARE ? spoilt : undefined;
   const turns = READING_TURNS.filter((turn) => turn !== brokenTurn);
   const counts = shareOut(turns.length, (nth) => drawn('count', nth));
   const palette = Array.from({ length: PALETTE_SIZE }, (_, n) => Math.floor(drawn('palette', n) * styles));

@@ -1,9 +1,11 @@
+import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { answerText } from '../../src/simulator/answer-text.ts';
 import { IndexCache } from '../../src/simulator/index-cache.ts';
 import type { MessageRequest } from '../../src/simulator/message-request.ts';
 import { isRootRequest, rootText } from '../../src/simulator/root-role.ts';
 import { type GuestDocument, GuestLikeRepl, type GuestTurn } from '../support/guest-like-repl.ts';
+import { ask, forkSimulator, temporaryFolder } from './forked-simulator.ts';
 
 const SYSTEM = 'You answer with programs for a JavaScript REPL.';
 const LIBRARY: GuestDocument[] = [
@@ -59,6 +61,15 @@ test('only a request whose system prompt speaks of a JavaScript REPL is one for 
   expect(isRootRequest(request)).toBe(true);
   expect(isRootRequest({ ...request, system: [{ type: 'text', text: SYSTEM }] })).toBe(true);
   expect(isRootRequest({ ...request, system: 'You answer from a text.' })).toBe(false);
+});
+
+test('the simulated provider answers a request to the root model with a program', async () => {
+  const folder = await temporaryFolder();
+  const simulator = await forkSimulator(join(folder.path, 'bill.jsonl'));
+  const { content } = await simulator.client.messages.create({ ...ask('<question>Why?</question>'), system: SYSTEM });
+  await simulator.stop();
+  await folder.remove();
+  expect(content).toMatchObject([{ type: 'text', text: rootText(rootRequest('Why?')) }]);
 });
 
 test('the reply depends on the question and the turn, not on what was printed', () => {
@@ -147,6 +158,12 @@ test('an answer that was refused is followed by one plain passage', async () => 
   expect(repl.answer).not.toEqual(first);
   expect(repl.answer?.citations).toHaveLength(1);
   expect(repl.wrongCitations).toEqual([]);
+});
+
+test('a plain answer needs nothing that earlier programs have left behind', async () => {
+  const repl = new GuestLikeRepl(LIBRARY, asSubModel);
+  await repl.run(codeOf(rootText(rootRequest('Onde corre o rio?', Array(8).fill('…')))));
+  expect(repl.answer?.citations).toEqual([{ document: 'rio.txt', quote: 'O rio corre ao norte da usina.' }]);
 });
 
 test('calls that fail do not keep a question from an answer', async () => {

@@ -1,35 +1,31 @@
-/** What an opening is about; `question` and `words` are JavaScript literals. */
-export type OpeningSubject = { readonly question: string; readonly words: string; readonly pieces: number };
+import { gathering, type Subject } from './gathering.ts';
+
+type Opening = (subject: Subject, subCalls: number) => string;
 
 /**
- * First programs. Each sets up what the later ones use: `question`, `words`, `pieceAt(n)`, `promptFor(round, part,
- * piece)`, `note(piece, reply)` and `noted()`. Nothing is asked yet.
+ * First programs, which ask nothing yet. Each sets up, beside what it gathers, what the later ones use: `pieceAt(n)`,
+ * `promptFor(round, part, piece)`, `note(piece, reply)` and `noted()`. `subCalls` is how many pieces will be read.
  */
-export const OPENINGS: readonly [(subject: OpeningSubject) => string, ...((subject: OpeningSubject) => string)[]] = [
-  (subject) => `${gathering(subject)}\n\n${NOTES_IN_A_LIST}\n\n${LOOK_AT_HITS}`,
-  (subject) => `${gathering(subject)}\n\n${NOTES_IN_A_CLASS}\n\n${LOOK_AT_SIZES}`,
-  (subject) => `${gathering(subject)}\n\n${NOTES_IN_A_MAP}\n\n${LOOK_BY_PATTERN}`,
+export const OPENINGS: readonly [Opening, ...Opening[]] = [
+  (subject, subCalls) => [gathering(subject), cutting(subCalls), NOTES_IN_A_LIST, LOOK_AT_HITS].join('\n\n'),
+  (subject, subCalls) => [gathering(subject), cutting(subCalls), NOTES_IN_A_CLASS, LOOK_AT_SIZES].join('\n\n'),
+  (subject, subCalls) => [gathering(subject), cutting(subCalls), NOTES_IN_A_MAP, LOOK_BY_PATTERN].join('\n\n'),
 ];
 
-function gathering({ question, words, pieces }: OpeningSubject): string {
-  return String.raw`const question = ${question};
-const words = ${words};
-const documents = typeof context === 'string' ? [{ name: 'context', text: context }] : [...context];
-
-// How many of the telling words begin a word of the text; six letters are enough to join singular and plural.
+function cutting(subCalls: number): string {
+  return String.raw`// The telling words that begin a word of the text; six letters are enough to join singular and plural.
 function wordsIn(text) {
   const folded = ' ' + fold(text).replace(/[^\p{L}\p{N}]+/gu, ' ');
   return words.filter((word) => folded.includes(' ' + word.slice(0, 6)));
 }
 
-// What to read, most promising first: passages that search finds, then the documents piece by piece.
-const hits = words.length > 0 ? search(words.join(' '), 24) : [];
+// What to read, most promising first: what search has found, then the documents piece by piece.
 const pieces = hits
   .flatMap(({ document, text }) => chunk(text, 2400).map((part) => ({ document, text: part })))
   .map((piece) => ({ ...piece, found: wordsIn(piece.text).length }))
   .sort((a, b) => b.found - a.found);
 for (const { name, text } of documents) {
-  if (pieces.length >= ${pieces}) break;
+  if (pieces.length >= ${subCalls}) break;
   for (const part of chunk(text, 800)) pieces.push({ document: name, text: part });
 }
 if (pieces.length === 0) pieces.push({ document: 'context', text: '' });

@@ -1,14 +1,7 @@
-/** What a reading program is about: `count` sub-calls, beginning with piece number `first`. */
-export type ReadingSubject = {
-  readonly number: number;
-  readonly first: number;
-  readonly count: number;
-  /** Whether an earlier program of the same style has defined its helpers. */
-  readonly again: boolean;
-};
+import type { Round } from '../root-plan.ts';
 
 /** One style of reading programs, with the sentence that introduces one. */
-export type Reading = { readonly prose: string; readonly program: (subject: ReadingSubject) => string };
+export type Reading = { readonly prose: string; readonly program: (round: Round) => string };
 
 /** Programs that read with sub-calls. They use what the opening has set up, and note every reply. */
 export const READINGS: readonly [Reading, ...Reading[]] = [
@@ -24,7 +17,7 @@ export const READINGS: readonly [Reading, ...Reading[]] = [
   { prose: 'Replies are taken as they are produced.', program: generator },
 ];
 
-function oneByOne({ number, first, count }: ReadingSubject): string {
+function oneByOne({ number, first, count }: Round): string {
   return `for (let part = 1; part <= ${count}; part += 1) {
   const piece = pieceAt(${first} + part - 1);
   const reply = await llm(promptFor(${number}, part, piece));
@@ -33,7 +26,7 @@ function oneByOne({ number, first, count }: ReadingSubject): string {
 }`;
 }
 
-function batch({ number, first, count }: ReadingSubject): string {
+function batch({ number, first, count }: Round): string {
   return `const batch${number} = Array.from({ length: ${count} }, (_, n) => pieceAt(${first} + n));
 const replies${number} = await llmBatch(batch${number}.map((piece, n) => promptFor(${number}, n + 1, piece)));
 replies${number}.forEach((reply, n) => note(batch${number}[n], reply));
@@ -41,7 +34,7 @@ print(replies${number}.filter((reply) => reply !== null).length + ' of ${count} 
 print(replies${number}.join('\\n'));`;
 }
 
-function sideBySide({ number, first, count }: ReadingSubject): string {
+function sideBySide({ number, first, count }: Round): string {
   return `const found = await Promise.all(
   [...Array(${count}).keys()].map(async (n) => {
     const piece = pieceAt(${first} + n);
@@ -53,7 +46,7 @@ const [{ piece: { document: firstDocument }, reply: firstReply }, ...others] = f
 print(firstDocument, firstReply, 'and', others.length, 'more');`;
 }
 
-function settled({ number, first, count }: ReadingSubject): string {
+function settled({ number, first, count }: Round): string {
   return `let failures = 0;
 const asked = Array.from({ length: ${count} }, (_, n) => pieceAt(n + ${first}));
 const outcomes = await Promise.allSettled(asked.map((piece, n) => llm(promptFor(${number}, n + 1, piece))));
@@ -69,7 +62,7 @@ for (const [n, { status, value, reason }] of outcomes.entries()) {
 print(\`\${failures} failures\`);`;
 }
 
-function race({ number, first, count }: ReadingSubject): string {
+function race({ number, first, count }: Round): string {
   return `const runners = [];
 for (let n = 0; n < ${count}; n++) {
   const piece = pieceAt(${first} + n);
@@ -82,7 +75,7 @@ print('first back: part ' + (winner.n + 1));
 print(noted().length + ' notes');`;
 }
 
-function helper({ number, first, count, again }: ReadingSubject): string {
+function helper({ number, first, count, again }: Round): string {
   const definition = `async function readRange(round, start, length) {
   let done = 0;
   while (done < length) {
@@ -102,7 +95,7 @@ function helper({ number, first, count, again }: ReadingSubject): string {
 print(notes${number} + ' notes so far');`;
 }
 
-function reader({ number, first, count, again }: ReadingSubject): string {
+function reader({ number, first, count, again }: Round): string {
   const definition = `class Reader {
   static #readers = 0;
   read = 0;
@@ -129,7 +122,7 @@ for (const part of Array(${count}).keys()) {
 print('reader', reader.id, 'has read', reader.read, 'pieces; last:', last.reply);`;
 }
 
-function byDocument({ number, first, count, again }: ReadingSubject): string {
+function byDocument({ number, first, count, again }: Round): string {
   const definition = `const perDocument = new Map();
 const known = new Set();
 `;
@@ -146,7 +139,7 @@ for (const [n, reply] of answers.entries()) {
 for (const [name, replies] of perDocument) print(name + ': ' + replies.length);`;
 }
 
-function queue({ number, first, count }: ReadingSubject): string {
+function queue({ number, first, count }: Round): string {
   return `let waiting = Array.from({ length: ${count} }, (_, n) => ({ part: n + 1, piece: pieceAt(${first} + n) }));
 do {
   const [{ part, piece }, ...rest] = waiting;
@@ -157,7 +150,7 @@ do {
 } while (waiting.length > 0);`;
 }
 
-function generator({ number, first, count, again }: ReadingSubject): string {
+function generator({ number, first, count, again }: Round): string {
   const definition = `async function* replies(round, start, length) {
   for (let n = 0; n < length; n += 1) {
     const piece = pieceAt(start + n);
