@@ -16,7 +16,8 @@ export type GuestTurn = {
 
 /**
  * A stand-in for the sandbox a root model's programs run in, with the same functions and no isolation: top-level
- * declarations persist from one program to the next, `search` looks for words or a pattern line by line.
+ * declarations persist from one program to the next, `search` looks line by line for words, or their
+ * beginnings, or for a pattern.
  */
 export class GuestLikeRepl {
   /** What `answer` was called with, once it was. */
@@ -72,16 +73,22 @@ export class GuestLikeRepl {
     const passages = this.#documents.flatMap(({ name, text }) =>
       text.split('\n').flatMap((line) => (line.trim() === '' ? [] : [{ document: name, text: line }])),
     );
-    const words = typeof pattern === 'string' ? (fold(pattern).match(/[\p{L}\p{N}]+/gu) ?? []) : [];
-    const rank = (text: string) =>
-      typeof pattern === 'string' ? words.filter((word) => fold(text).includes(word)).length : text.search(pattern) + 1;
-    return passages
-      .map((passage) => ({ passage, rank: rank(passage.text) }))
+    if (typeof pattern !== 'string') return passages.filter(({ text }) => text.search(pattern) >= 0).slice(0, limit);
+    const words = new Set(wordsOf(pattern));
+    const ranked = passages.map((passage) => {
+      const held = wordsOf(passage.text);
+      return { passage, rank: [...words].filter((word) => held.some((other) => other.startsWith(word))).length };
+    });
+    return ranked
       .filter(({ rank }) => rank > 0)
       .sort((a, b) => b.rank - a.rank)
       .slice(0, limit)
       .map(({ passage }) => passage);
   }
+}
+
+function wordsOf(text: string): string[] {
+  return fold(text).match(/[\p{L}\p{N}]+/gu) ?? [];
 }
 
 function fold(text: string): string {

@@ -8,10 +8,12 @@ const isVerbatim = ({ document, text }) => {
   return flat(text) !== '' && source !== undefined && source.text.includes(flat(text));
 };`;
 
-const FALLBACK = String.raw`const lines = documents.flatMap(({ name, text }) => text.split('\n').map((line) => ({ document: name, text: line })));
-const fallback = [...hits, ...lines]
-  .map(({ document, text }) => ({ document, text: (chunk(text, 600)[0] ?? '').trim() }))
-  .find(isVerbatim);`;
+const FALLBACK = String.raw`// The beginning of a passage, where no sentence is to be had.
+function fallback() {
+  const lines = documents.flatMap(({ name, text }) => text.split('\n').map((line) => ({ document: name, text: line })));
+  const passage = [...hits, ...lines].find(isVerbatim);
+  return passage ? [{ document: passage.document, text: chunk(passage.text, 600)[0] }] : [];
+}`;
 
 const ANSWER = `answer({
   text: chosen.map(({ text }) => text).join(' ') || 'The context is empty.',
@@ -59,7 +61,7 @@ function sentenceAfter({ document, text }) {
 }
 
 ${FALLBACK}
-const chosen = best ? [best] : [fallback].filter(Boolean);
+const chosen = best ? [best] : fallback();
 for (const sentence of best ? [sentenceAfter(best), ...others] : []) {
   const known = sentence.text === '' || chosen.some(({ text }) => text === sentence.text);
   const length = chosen.reduce((sum, { text }) => sum + text.length, sentence.text.length);
@@ -78,6 +80,6 @@ export function plainClosingProgram(subject: Subject): string {
 ${VERBATIM}
 
 ${FALLBACK}
-const chosen = [fallback].filter(Boolean);
+const chosen = fallback();
 ${ANSWER}`;
 }

@@ -66,11 +66,10 @@ function race({ number, first, count }: Round): string {
   return `const runners = [];
 for (let n = 0; n < ${count}; n++) {
   const piece = pieceAt(${first} + n);
-  const prompt = promptFor(${number}, n + 1, piece);
-  runners.push(llm(prompt).then((reply) => ({ n, piece, reply })));
+  runners.push(llm(promptFor(${number}, n + 1, piece)).then((reply) => ({ n, piece, reply })));
 }
-const winner = await Promise.race(runners);
-print('first back: part ' + (winner.n + 1));
+// Only printed: what is noted must not depend on which was the fastest.
+print('first back: part ' + ((await Promise.race(runners)).n + 1));
 (await Promise.all(runners)).forEach(({ piece, reply }) => note(piece, reply));
 print(noted().length + ' notes');`;
 }
@@ -143,9 +142,10 @@ function queue({ number, first, count }: Round): string {
   return `let waiting = Array.from({ length: ${count} }, (_, n) => ({ part: n + 1, piece: pieceAt(${first} + n) }));
 do {
   const [{ part, piece }, ...rest] = waiting;
-  const { length, reply = '' } = await llm(promptFor(${number}, part, piece)).then((text) => ({ length: text.length, reply: text }));
+  const reply = await llm(promptFor(${number}, part, piece));
+  const { length } = reply;
   note(piece, reply);
-  print(part, length);
+  print({ part, length });
   waiting = rest;
 } while (waiting.length > 0);`;
 }
