@@ -4,7 +4,9 @@ import { answerText } from '../../src/simulator/answer-text.ts';
 import { IndexCache } from '../../src/simulator/index-cache.ts';
 import type { MessageRequest } from '../../src/simulator/message-request.ts';
 import { isRootRequest, rootText } from '../../src/simulator/root-role.ts';
-import { type GuestDocument, GuestLikeRepl, type GuestTurn } from '../support/guest-like-repl.ts';
+import { READINGS } from '../../src/simulator/root-turns/reading.ts';
+import { SYNTAX_ERRORS } from '../../src/simulator/root-turns/syntax-error.ts';
+import { type GuestDocument, GuestLikeRepl, type GuestTurn, parseProgram } from '../support/guest-like-repl.ts';
 import { ask, forkSimulator, temporaryFolder } from './forked-simulator.ts';
 
 const SYSTEM = 'You answer with programs for a JavaScript REPL.';
@@ -158,6 +160,17 @@ test('an answer that was refused is followed by one plain passage', async () => 
   expect(repl.answer).not.toEqual(first);
   expect(repl.answer?.citations).toHaveLength(1);
   expect(repl.wrongCitations).toEqual([]);
+});
+
+test('whatever program is spoilt, it no longer parses', () => {
+  const round = { number: 2, first: 3, count: 4, style: 0 };
+  for (const { program } of READINGS) {
+    for (const again of [false, true]) {
+      const code = program({ ...round, again });
+      expect(() => parseProgram(code), code).not.toThrow();
+      for (const spoil of SYNTAX_ERRORS) expect(() => parseProgram(spoil(code)), spoil(code)).toThrow(SyntaxError);
+    }
+  }
 });
 
 test('a plain answer needs nothing that earlier programs have left behind', async () => {

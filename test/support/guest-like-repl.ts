@@ -1,5 +1,5 @@
 import { createContext, Script } from 'node:vm';
-import { parse } from 'acorn';
+import { type Program, parse } from 'acorn';
 
 /** A document a program may read. */
 export type GuestDocument = { readonly name: string; readonly text: string };
@@ -8,7 +8,7 @@ export type GuestAnswer = { text: string; citations: { document: string; quote: 
 /** How one program went. */
 export type GuestTurn = {
   readonly printed: string[];
-  /** Of one program that could not be run or threw; named like the error. */
+  /** Name and message of what kept the program from its end. */
   readonly error: string | undefined;
   /** Prompts of the sub-calls, in the order in which they were made. */
   readonly prompts: string[];
@@ -16,8 +16,8 @@ export type GuestTurn = {
 
 /**
  * A stand-in for the sandbox a root model's programs run in, with the same functions and no isolation: top-level
- * declarations persist from one program to the next, `search` looks line by line for words, or their
- * beginnings, or for a pattern.
+ * declarations persist from one program to the next, `search` looks line by line for a pattern, or
+ * for words or their beginnings.
  */
 export class GuestLikeRepl {
   /** What `answer` was called with, once it was. */
@@ -113,9 +113,14 @@ function chunk(text: string, size: number): string[] {
   return rest === '' ? chunks : [...chunks, rest];
 }
 
+/** Throws SyntaxError where `code` is not a program the sandbox takes. */
+export function parseProgram(code: string): Program {
+  return parse(code, { ecmaVersion: 2023, allowAwaitOutsideFunction: true });
+}
+
 /** `code` in an async function that leaves its declarations behind as globals. Throws SyntaxError if it does not parse. */
 function withGlobalDeclarations(code: string): string {
-  const { body } = parse(code, { ecmaVersion: 2023, allowAwaitOutsideFunction: true });
+  const { body } = parseProgram(code);
   let hoisted = '';
   const statements = body.map((statement) => {
     const text = code.slice(statement.start, statement.end);
