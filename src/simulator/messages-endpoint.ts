@@ -11,6 +11,7 @@ import { IndexCache } from './index-cache.ts';
 import { type MessageRequest, parseMessageRequest } from './message-request.ts';
 import { type Plan, planFor, type Temper } from './plan.ts';
 import { chargeFor } from './price-list.ts';
+import { isRootRequest, rootText } from './root-role.ts';
 import { parseWishes } from './simulate-header.ts';
 
 const REFUSAL_MESSAGES: Record<RefusalStatus, string> = {
@@ -68,11 +69,13 @@ export class MessagesEndpoint {
   }
 
   #produce(request: MessageRequest, digest: string, plan: Plan): Answer {
-    const text =
-      plan.answerBytes === undefined
-        ? answerText(request, digest, this.#indexes)
-        : digest.repeat(Math.ceil(plan.answerBytes / digest.length)).slice(0, plan.answerBytes);
+    const text = this.#textFor(request, digest, plan.answerBytes);
     return { messageId: newId('msg'), model: request.model, text, charge: chargeFor(request.model) };
+  }
+
+  #textFor(request: MessageRequest, digest: string, bytes: number | undefined): string {
+    if (bytes !== undefined) return digest.repeat(Math.ceil(bytes / digest.length)).slice(0, bytes);
+    return isRootRequest(request) ? rootText(request) : answerText(request, digest, this.#indexes);
   }
 
   async #charge(answer: Answer, requestId: string, digest: string, tag: string | undefined): Promise<void> {

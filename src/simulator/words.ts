@@ -15,11 +15,24 @@ const STOP_WORDS = new Set(
 
 /** The telling words of `text`: without case, accents and endings, without stop words, in order, repeats kept. */
 export function wordsOf(text: string): string[] {
+  return foldedWordsOf(text)
+    .map(stem)
+    .filter((word) => !STOP_WORDS.has(word));
+}
+
+/** The telling words of `text` as a search engine takes them: with their endings, each once; all if none is telling. */
+export function tellingWordsOf(text: string): string[] {
+  const words = [...new Set(foldedWordsOf(text))];
+  const telling = words.filter((word) => !STOP_WORDS.has(stem(word)));
+  return telling.length > 0 ? telling : words;
+}
+
+function foldedWordsOf(text: string): string[] {
   const folded = text
     .normalize('NFD')
     .replace(/\p{M}+/gu, '')
     .toLowerCase();
-  return (folded.match(/[\p{L}\p{N}]+/gu) ?? []).map(stem).filter((word) => !STOP_WORDS.has(word));
+  return folded.match(/[\p{L}\p{N}]+/gu) ?? [];
 }
 
 function stem(word: string): string {
