@@ -6,9 +6,13 @@ import { pathToFileURL } from 'node:url';
 import { MadrugadaError, messageOf } from '../errors.ts';
 import type { Agent } from './define-agent.ts';
 import { promptAgent } from './prompt-agent.ts';
+import { recursiveAgent } from './recursive/recursive-agent.ts';
 
-/** The registry forgets the type of an agent's input; what its schema has checked fits. */
-const BUILT_IN: Record<string, Agent> = { prompt: promptAgent as unknown as Agent };
+/** The registry forgets the types of an agent's input and options; what its schemas have checked fits. */
+const BUILT_IN: Record<string, Agent> = {
+  prompt: promptAgent as unknown as Agent,
+  recursive: recursiveAgent as unknown as Agent,
+};
 
 /** An agent with what identifies its code. */
 export interface LoadedAgent {

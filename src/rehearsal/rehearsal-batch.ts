@@ -19,7 +19,7 @@ const CRASH_SHARE = 214 / 400;
 const here = import.meta.url;
 const examples = fileURLToPath(new URL('../../examples/', here));
 
-/** Loads the list as batch `rehearsal:v1` with the licences agent. Returns its key. */
+/** Loads the list as batch `rehearsal:v1` with the agent `recursive`. Returns its key. */
 export async function loadRehearsalBatch(
   url: string,
   { tasks, crashAt, leaseSeconds }: RehearsalList,
@@ -31,7 +31,7 @@ export async function loadRehearsalBatch(
       {
         id: 'rehearsal',
         version: VERSION,
-        agent: join(examples, 'agents', here.endsWith('.ts') ? 'licences.ts' : 'licences.js'),
+        agent: 'recursive',
         agentOptions: { documents: documentsFolder() },
         maxAttempts: 3,
         leaseSeconds,

@@ -72,7 +72,10 @@ function refusingNull(variant: QuickJSSyncVariant): QuickJSSyncVariant {
   };
 }
 
-/** An ES module's import of the loader, or a CommonJS one's. */
-function unwrapped<Loader extends (...options: never[]) => unknown>(imported: Loader | { default: Loader }): Loader {
-  return typeof imported === 'function' ? imported : imported.default;
+/** An import of the loader from an ES module, or from a CommonJS one in one of two disguises. */
+function unwrapped<Loader extends (...options: never[]) => unknown>(
+  imported: Loader | { default: Loader | { default: Loader } },
+): Loader {
+  if (typeof imported === 'function') return imported;
+  return typeof imported.default === 'function' ? imported.default : imported.default.default;
 }
