@@ -39,6 +39,8 @@ export class JournalWriter {
   readonly #connect: () => Promise<Client>;
   #client: Client | undefined;
   #queue: Entry[] = [];
+  /** Rows nobody waits for: they go out with the next that somebody does, and before it. */
+  #unhurried: Entry[] = [];
   #working: Promise<void> | undefined;
   #closed = false;
 
@@ -65,8 +67,22 @@ export class JournalWriter {
     return this.#enqueue((done, failed) => ({ table: 'step', row, done, failed }));
   }
 
+  /** As `writeStep`, for a value that the code has already: it shares the commit of the next other row, or waits for `flush`. */
+  writeStepUnhurried(row: StepRow): Promise<Completed | undefined> {
+    return new Promise((done, failed) => {
+      this.#unhurried.push({ table: 'step', row, done, failed });
+    });
+  }
+
+  /** Sends what is not in a hurry on its way. */
+  flush(): void {
+    this.#queue.push(...this.#unhurried.splice(0));
+    if (this.#queue.length > 0) this.#working ??= this.#work();
+  }
+
   /** Waits until everything queued is committed, then closes the connection. */
   async close(): Promise<void> {
+    this.flush();
     await this.#working;
     this.#closed = true;
     await this.#client?.end();
@@ -74,8 +90,8 @@ export class JournalWriter {
 
   #enqueue(entry: (done: Entry['done'], failed: Entry['failed']) => Entry): Promise<Completed | undefined> {
     return new Promise((resolve, reject) => {
-      this.#queue.push(entry(resolve, reject));
-      this.#working ??= this.#work();
+      this.#unhurried.push(entry(resolve, reject));
+      this.flush();
     });
   }
 

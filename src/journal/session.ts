@@ -108,7 +108,10 @@ export class Session {
 
   /** Waits until everything that was sent is recorded, awaited by the code or not (invariant 2). */
   async settled(): Promise<void> {
-    while (this.#inFlight.size > 0) await Promise.allSettled(this.#inFlight);
+    while (this.#inFlight.size > 0) {
+      this.#env.writer.flush();
+      await Promise.allSettled(this.#inFlight);
+    }
   }
 
   get #isOver(): boolean {

@@ -80,7 +80,7 @@ export class Steps {
       return JSON.parse(recorded.value);
     }
     const value = generate();
-    if (!this.#host.isOver()) this.#host.track(this.#record(identity, JSON.stringify(value)));
+    if (!this.#host.isOver()) this.#host.track(this.#record(identity, JSON.stringify(value), true));
     return value;
   }
 
@@ -108,8 +108,9 @@ export class Steps {
     }
   }
 
-  async #record(identity: StepIdentity, value: string): Promise<number | undefined> {
-    const completed = await this.#writer.writeStep({ lease: this.#lease, ...identity, value });
+  async #record(identity: StepIdentity, value: string, unhurried = false): Promise<number | undefined> {
+    const row = { lease: this.#lease, ...identity, value };
+    const completed = await (unhurried ? this.#writer.writeStepUnhurried(row) : this.#writer.writeStep(row));
     if (completed === undefined) this.#host.onLost();
     return completed?.completedNo;
   }

@@ -17,7 +17,10 @@ const ANSWERING_TURN = 7;
  * next repairs it. A turn after the seventh, whose answer was refused then, gives a plainer one.
  */
 export function rootTurn(question: string, turn: number): RootTurn {
-  const plan = planOf(question, READINGS.length);
+  const plan = planOf(
+    question,
+    READINGS.map(({ concurrent }) => concurrent),
+  );
   const subject = { question: literal(question), words: literal(tellingWordsOf(question)) };
   if (turn === 1) return openingTurn(subject, plan);
   if (turn === ANSWERING_TURN) return { prose: 'Enough is read to answer.', code: closingProgram() };

@@ -27,7 +27,7 @@ export function codeBlocks(message: string): string[] {
 
 function endOfBlock(lines: string[], from: number, fence: string, isCode: boolean): number | undefined {
   const ends = lines.flatMap((line, at) => (at >= from && isClosing(line, fence) ? [at] : []));
-  if (!isCode) return ends[0];
+  if (!isCode || ends.length < 2) return ends[0];
   return ends.find((end) => parses(lines.slice(from, end).join('\n'))) ?? ends[0];
 }
 

@@ -43,12 +43,15 @@ export class ReplRun {
   readonly #messages: Anthropic.MessageParam[];
   readonly #sandbox: Sandbox;
   #turn = 0;
+  /** The task as the calls of the current turn see it: in a scope of their own. */
+  #turnTask: RecursiveTask;
   #refused = 0;
   #nested = 0;
 
   /** `depth` is 0 for the task's own run. */
   constructor(task: RecursiveTask, question: string, context: Context, depth: number, shared: SharedByRuns) {
     this.#task = task;
+    this.#turnTask = task;
     this.#context = context;
     this.#depth = depth;
     this.#shared = shared;
@@ -71,6 +74,7 @@ export class ReplRun {
     try {
       while (this.#turn < max_turns) {
         this.#turn += 1;
+        this.#turnTask = await this.#task.scope(`turn ${this.#turn}`, (task) => task);
         const reply = await this.#askRoot();
         const blocks = reply.isCut ? [] : codeBlocks(reply.text);
         if (blocks.length === 0) {
@@ -139,9 +143,9 @@ export class ReplRun {
   /** A call out of the sandbox. What it throws is told to the code there; what no code may catch ends the task instead. */
   async #call(kind: CallKind, payload: string): Promise<string> {
     try {
-      return await this.#task.scope(`turn ${this.#turn}`, (task) =>
-        kind === 'llm' ? this.#askSubModel(task, payload) : this.#recurse(task, payload),
-      );
+      return await (kind === 'llm'
+        ? this.#askSubModel(this.#turnTask, payload)
+        : this.#recurse(this.#turnTask, payload));
     } catch (error) {
       if (isFatal(error)) this.#shared.fail(error);
       throw error;

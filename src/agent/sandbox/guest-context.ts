@@ -76,6 +76,7 @@ function hasWord(folded: string, word: string): boolean {
   return false;
 }
 
-function fold(text: string): string {
+/** Lower case without accents. */
+export function fold(text: string): string {
   return text.normalize('NFD').replace(MARKS, '').toLowerCase();
 }

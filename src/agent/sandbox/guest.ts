@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { QuickJSContext, QuickJSDeferredPromise, QuickJSHandle, QuickJSRuntime } from 'quickjs-emscripten-core';
-import type { GuestContext } from './guest-context.ts';
+import { fold, type GuestContext } from './guest-context.ts';
 import { type PreludeConfig, prelude } from './prelude.ts';
 import type { CallKind, SandboxSettings, TurnReport } from './protocol.ts';
 import { newQuickJs } from './quickjs.ts';
@@ -29,8 +29,8 @@ const JOBS_A_TICK = 100;
 const LAST_JOBS = 10_000;
 const MAX_PROMPT_CHARS = 600_000;
 const MAX_STATE_CHARS = 1_000_000;
-/** A search reads the whole context outside of the guest; this many characters count as one tick. */
-const SEARCHED_CHARS_A_TICK = 50_000;
+/** Text that the host goes through for the guest: this many characters count as one tick. */
+const HOST_CHARS_A_TICK = 50_000;
 const MAX_FRAMES = 3;
 
 /** One turn under way. */
@@ -234,6 +234,12 @@ export class Guest {
     return [message, ...framesOf(stack)].join('\n');
   }
 
+  /** The host's work is not stopped half-way, so it is counted beforehand. */
+  #countHostWork(chars: number): void {
+    this.#ticks += Math.ceil(chars / HOST_CHARS_A_TICK);
+    if (this.#isSpent) throw new Error(tooManySteps());
+  }
+
   #runPrelude(): Record<'show' | 'explain' | 'float' | 'state', QuickJSHandle> {
     const context = this.#context;
     const config: PreludeConfig = {
@@ -270,9 +276,13 @@ export class Guest {
       return undefined;
     });
     define('text', (index) => context.newString(this.#texts.text(number(index))));
+    define('fold', (handle) => {
+      const unfolded = text(handle);
+      this.#countHostWork(unfolded.length);
+      return context.newString(fold(unfolded));
+    });
     define('search', (words, limit) => {
-      this.#ticks += Math.ceil(this.#texts.chars / SEARCHED_CHARS_A_TICK);
-      if (this.#isSpent) throw new Error(tooManySteps());
+      this.#countHostWork(this.#texts.chars);
       return context.newString(JSON.stringify(this.#texts.search(text(words), number(limit))));
     });
     define('answer', (json) => {

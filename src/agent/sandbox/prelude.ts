@@ -6,6 +6,8 @@ export interface Host {
   text(index: number): string;
   /** JSON of the passages that fit some words best. */
   search(words: string, limit: number): string;
+  /** Lower case without accents. */
+  fold(text: string): string;
   /** A call out of the sandbox; resolves with the answer. */
   call(kind: string, payload: string): Promise<string>;
   /** Takes JSON of an answer. */
@@ -60,6 +62,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
   const sliceOf = String.prototype.slice;
   const splitText = String.prototype.split;
   const sortList = Array.prototype.sort;
+  const joinList = Array.prototype.join;
 
   const slice = (text: string, from: number, to?: number): string => apply(sliceOf, text, [from, to]);
 
@@ -207,11 +210,8 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
     return pieces;
   }
 
-  function fold(text: string): string {
-    return text
-      .normalize('NFD')
-      .replace(/\p{M}+/gu, '')
-      .toLowerCase();
+  function fold(text: unknown): string {
+    return host.fold(`${text}`);
   }
 
   function answer(given: unknown): void {
@@ -317,10 +317,11 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
   /** Everything the guest has put into its globals, written down; identical objects by the number of their first appearance. */
   function state(): string {
     const seen = new NativeMap<unknown, number>();
-    let written = '';
+    const written: string[] = [];
+    let room = config.maxStateChars;
     const put = (text: string) => {
-      const room = config.maxStateChars - written.length;
-      written += room >= text.length ? `${text};` : `cut ${text.length};`;
+      room -= text.length;
+      written[written.length] = room >= 0 ? text : `cut ${text.length}`;
     };
     const names = apply(
       sortList,
@@ -331,7 +332,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
       put(name);
       describeProperty(globalThis, name, 0);
     }
-    return written;
+    return apply(joinList, written, [';']);
 
     function describeProperty(owner: object, key: PropertyKey, depth: number): void {
       const property = getOwnPropertyDescriptor(owner, key);

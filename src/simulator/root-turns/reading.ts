@@ -1,20 +1,25 @@
 import type { Round } from '../root-plan.ts';
 
 /** One style of reading programs, with the sentence that introduces one. */
-export type Reading = { readonly prose: string; readonly program: (round: Round) => string };
+export type Reading = {
+  readonly prose: string;
+  /** Makes its sub-calls at the same time. */
+  readonly concurrent: boolean;
+  readonly program: (round: Round) => string;
+};
 
 /** Programs that read with sub-calls. They use what the opening has set up, and note every reply. */
 export const READINGS: readonly [Reading, ...Reading[]] = [
-  { prose: 'These passages are read one after the other.', program: oneByOne },
-  { prose: 'The next passages go out as a batch.', program: batch },
-  { prose: 'The next passages are read side by side.', program: sideBySide },
-  { prose: 'Some of these may fail, which is no reason to lose the others.', program: settled },
-  { prose: 'I want to see which reply comes first, and then all of them.', program: race },
-  { prose: 'A helper reads a range of passages.', program: helper },
-  { prose: 'A reader keeps count of what it has read.', program: reader },
-  { prose: 'Replies are collected by document.', program: byDocument },
-  { prose: 'A queue of passages is worked off.', program: queue },
-  { prose: 'Replies are taken as they are produced.', program: generator },
+  { prose: 'These passages are read one after the other.', concurrent: false, program: oneByOne },
+  { prose: 'The next passages go out as a batch.', concurrent: true, program: batch },
+  { prose: 'The next passages are read side by side.', concurrent: true, program: sideBySide },
+  { prose: 'Some of these may fail, which is no reason to lose the others.', concurrent: true, program: settled },
+  { prose: 'I want to see which reply comes first, and then all of them.', concurrent: true, program: race },
+  { prose: 'A helper reads a range of passages.', concurrent: false, program: helper },
+  { prose: 'A reader keeps count of what it has read.', concurrent: false, program: reader },
+  { prose: 'Replies are collected by document.', concurrent: true, program: byDocument },
+  { prose: 'A queue of passages is worked off.', concurrent: false, program: queue },
+  { prose: 'Replies are taken as they are produced.', concurrent: false, program: generator },
 ];
 
 function oneByOne({ number, first, count }: Round): string {
