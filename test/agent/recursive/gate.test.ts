@@ -68,7 +68,8 @@ test('every citation is looked at, and numbered in the refusal', () => {
 });
 
 test('a context that is one string is cited under the name "context"', () => {
-  const quoted = (document: string) => checkAnswer({ text: 'x', citations: [{ document, quote: 'made of rock' }] }, TEXT);
+  const quoted = (document: string) =>
+    checkAnswer({ text: 'x', citations: [{ document, quote: 'made of rock' }] }, TEXT);
   expect(quoted('context')).toEqual([]);
   expect(quoted('text')).toEqual(['citation 1: there is no document "text"']);
 });
