@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import type { QuickJSContext, QuickJSDeferredPromise, QuickJSHandle, QuickJSRuntime } from 'quickjs-emscripten-core';
+import type { QuickJSContext, QuickJSDeferredPromise, QuickJSHandle } from 'quickjs-emscripten-core';
 import { fold, type GuestContext } from './guest-context.ts';
-import { type PreludeConfig, prelude } from './prelude.ts';
-import type { CallKind, SandboxSettings, TurnReport } from './protocol.ts';
-import { newQuickJs } from './quickjs.ts';
+import type { PreludeConfig } from './prelude.ts';
+import type { CallOut, SandboxSettings, TurnReport } from './protocol.ts';
+import { type Callbacks, QuickJs } from './quickjs.ts';
 import { CodeError, rewriteBlock } from './rewrite.ts';
 import { TurnOutput } from './turn-output.ts';
 
@@ -11,7 +11,8 @@ import { TurnOutput } from './turn-output.ts';
 export interface GuestHost {
   /** Runs `action`, in which the guest may run, with the guest's clock. */
   enter<T>(nowMs: number, action: () => T): T;
-  call(call: number, kind: CallKind, payload: string): void;
+  /** Calls that the guest has made in one go. */
+  calls(calls: CallOut[]): void;
   ended(report: TurnReport): void;
 }
 
@@ -21,8 +22,6 @@ const STEPS_A_TICK = 10_000;
 const MAX_TICKS = 10_000;
 /** Ticks for writing down the state, beside those of the turn. */
 const STATE_TICKS = 2_000;
-/** 512 KB gave an error of the host's the first time and one of the guest's the second; 256 KB with a large host stack never did. */
-const STACK_BYTES = 256 * 1024;
 /** Jobs of promises that count as one tick: going from one to the next takes more time than its few steps. */
 const JOBS_A_TICK = 100;
 /** Jobs that promises may still run once the code has come to its end. */
@@ -45,7 +44,7 @@ interface Turn {
 
 /** One sandbox: a QuickJS of its own with a REPL in it. Whatever throws out of it has broken it. */
 export class Guest {
-  readonly #runtime: QuickJSRuntime;
+  readonly #quickJs: QuickJs;
   readonly #context: QuickJSContext;
   readonly #settings: SandboxSettings;
   readonly #texts: GuestContext;
@@ -56,28 +55,29 @@ export class Guest {
   #answer: string | undefined;
   #turn: Turn | undefined;
   #lastCall = 0;
+  #issued: CallOut[] = [];
   #ticks = 0;
   #maxTicks = MAX_TICKS;
 
   /** Opens a sandbox. */
   static async open(settings: SandboxSettings, texts: GuestContext, host: GuestHost): Promise<Guest> {
-    const quickJs = await newQuickJs(texts.chars);
-    return new Guest(quickJs.newRuntime(), settings, texts, host);
+    return new Guest(await QuickJs.take(texts.chars), settings, texts, host);
   }
 
-  private constructor(runtime: QuickJSRuntime, settings: SandboxSettings, texts: GuestContext, host: GuestHost) {
-    this.#runtime = runtime;
+  private constructor(quickJs: QuickJs, settings: SandboxSettings, texts: GuestContext, host: GuestHost) {
+    this.#quickJs = quickJs;
+    this.#context = quickJs.context;
     this.#settings = settings;
     this.#texts = texts;
     this.#host = host;
     this.#output = new TurnOutput(settings.maxOutputChars);
-    runtime.setMaxStackSize(STACK_BYTES);
-    runtime.setInterruptHandler(() => {
-      this.#ticks += 1;
-      return this.#isSpent;
-    });
-    this.#context = host.enter(settings.nowMs, () => runtime.newContext());
+    quickJs.serve(this.#callbacks());
     this.#inside = host.enter(settings.nowMs, () => this.#runPrelude());
+  }
+
+  /** Lets go of a sandbox that nothing has broken. */
+  close(): void {
+    this.#quickJs.giveBack();
   }
 
   /** Runs the blocks of one turn, one after the other; `host.ended` is told when they and all they have called have come to their end. */
@@ -85,7 +85,7 @@ export class Guest {
     this.#turn = { number: turn, blocks, started: 0, main: undefined, failure: undefined, waitedForOthers: false };
     this.#ticks = 0;
     this.#maxTicks = MAX_TICKS;
-    this.#host.enter(this.#settings.nowMs, () => this.#goOn());
+    this.#goOn();
   }
 
   /** A call has come to its end: with its answer, or (not `ok`) with a message why not. */
@@ -93,14 +93,13 @@ export class Guest {
     const deferred = this.#calls.get(call);
     if (deferred === undefined) return;
     this.#calls.delete(call);
-    this.#host.enter(this.#settings.nowMs, () => {
+    this.#goOn(() => {
       if (ok) this.#context.newString(value).consume((text) => deferred.resolve(text));
       else {
         this.#output.write(`[sub-call ${call}: ${value}]\n`);
         this.#context.newError(value).consume((error) => deferred.reject(error));
       }
       deferred.dispose();
-      this.#goOn();
     });
   }
 
@@ -108,22 +107,32 @@ export class Guest {
     return this.#ticks > this.#maxTicks;
   }
 
-  /** As far as it goes without an answer from outside. Nothing here waits: what the guest sees depends on the order of answers alone. */
-  #goOn(): void {
+  /** Goes on as far as it goes without an answer from outside, and then says what is asked for outside, or that the turn has ended. */
+  #goOn(before?: () => void): void {
+    const report = this.#host.enter(this.#settings.nowMs, () => {
+      before?.();
+      return this.#advance();
+    });
+    const issued = this.#issued.splice(0);
+    if (issued.length > 0) this.#host.calls(issued);
+    if (report) this.#host.ended(report);
+  }
+
+  /** Nothing in here waits: what the guest sees depends on the order of answers alone. */
+  #advance(): TurnReport | undefined {
     const turn = this.#turn;
-    if (turn === undefined) return;
+    if (turn === undefined) return undefined;
     for (;;) {
       this.#runJobs(turn);
       if (turn.main !== undefined) {
-        if (!this.#conclude(turn, turn.main)) return;
+        if (!this.#conclude(turn, turn.main)) return undefined;
       } else if (turn.failure === undefined && turn.started < turn.blocks.length) {
         this.#start(turn);
       } else if (this.#calls.size > 0) {
         this.#noteOthers(turn);
-        return;
+        return undefined;
       } else {
-        this.#end(turn);
-        return;
+        return this.#end(turn);
       }
     }
   }
@@ -131,8 +140,8 @@ export class Guest {
   /** Runs what promises have made due. Once the code has ended, what never ends by itself must not hold up the turn. */
   #runJobs(turn: Turn): void {
     const most = turn.main === undefined ? LAST_JOBS : Infinity;
-    for (let run = 0; run < most && !this.#isSpent && this.#runtime.hasPendingJob(); run += 1) {
-      const result = this.#runtime.executePendingJobs(1);
+    for (let run = 0; run < most && !this.#isSpent && this.#quickJs.runtime.hasPendingJob(); run += 1) {
+      const result = this.#quickJs.runtime.executePendingJobs(1);
       if (run % JOBS_A_TICK === 0) this.#ticks += 1;
       if (result.error) result.error.dispose(); // stopped, or out of memory: both show in what is awaited
       if (turn.main !== undefined && this.#context.getPromiseState(turn.main).type !== 'pending') return;
@@ -186,7 +195,7 @@ export class Guest {
     this.#output.write(`[${calls} not awaited; this turn waits for them]\n`);
   }
 
-  #end(turn: Turn): void {
+  #end(turn: Turn): TurnReport {
     if (turn.failure === undefined && this.#isSpent) turn.failure = tooManySteps();
     const output = this.#output.toString();
     const report: TurnReport = {
@@ -198,7 +207,7 @@ export class Guest {
     this.#turn = undefined;
     this.#answer = undefined;
     this.#output = new TurnOutput(this.#settings.maxOutputChars);
-    this.#host.ended(report);
+    return report;
   }
 
   #state(): string {
@@ -251,9 +260,9 @@ export class Guest {
       maxPromptChars: MAX_PROMPT_CHARS,
       maxStateChars: MAX_STATE_CHARS,
     };
-    const build = context.unwrapResult(context.evalCode(`(${prelude.toString()})`, 'prelude.js'));
+    const { prelude, host } = this.#quickJs;
     const settings = context.unwrapResult(context.evalCode(`(${JSON.stringify(config)})`, 'config.js'));
-    const inside = context.unwrapResult(context.callFunction(build, context.undefined, this.#hostObject(), settings));
+    const inside = context.unwrapResult(context.callFunction(prelude, context.undefined, host, settings));
     return {
       show: context.getProp(inside, 'show'),
       explain: context.getProp(inside, 'explain'),
@@ -262,41 +271,35 @@ export class Guest {
     };
   }
 
-  #hostObject(): QuickJSHandle {
-    const context = this.#context;
-    const object = context.newObject();
-    const define = (name: string, implement: (...values: QuickJSHandle[]) => QuickJSHandle | undefined) =>
-      context
-        .newFunction(name, (...values) => implement(...values) ?? context.undefined)
-        .consume((f) => context.setProp(object, name, f));
-    const text = (handle: QuickJSHandle | undefined) => (handle ? context.getString(handle) : '');
-    const number = (handle: QuickJSHandle | undefined) => (handle ? context.getNumber(handle) : 0);
-    define('write', (head, skipped, tail) => {
-      this.#output.write(text(head), number(skipped), text(tail));
-      return undefined;
-    });
-    define('text', (index) => context.newString(this.#texts.text(number(index))));
-    define('fold', (handle) => {
-      const unfolded = text(handle);
-      this.#countHostWork(unfolded.length);
-      return context.newString(fold(unfolded));
-    });
-    define('search', (words, limit) => {
-      this.#countHostWork(this.#texts.chars);
-      return context.newString(JSON.stringify(this.#texts.search(text(words), number(limit))));
-    });
-    define('answer', (json) => {
-      this.#answer = text(json);
-      return undefined;
-    });
-    define('call', (kind, payload) => {
-      const deferred = context.newPromise();
-      this.#lastCall += 1;
-      this.#calls.set(this.#lastCall, deferred);
-      this.#host.call(this.#lastCall, text(kind) === 'recurse' ? 'recurse' : 'llm', text(payload));
-      return deferred.handle.dup();
-    });
-    return object;
+  #callbacks(): Callbacks {
+    return {
+      shouldStop: () => {
+        this.#ticks += 1;
+        return this.#isSpent;
+      },
+      write: (head, skipped, tail) => this.#output.write(head, skipped, tail),
+      text: (index) => this.#texts.text(index),
+      fold: (text) => {
+        this.#countHostWork(text.length);
+        return fold(text);
+      },
+      search: (words, limit) => {
+        this.#countHostWork(this.#texts.chars);
+        return JSON.stringify(this.#texts.search(words, limit));
+      },
+      answer: (json) => {
+        this.#answer = json;
+      },
+      call: (kind, payload) => this.#issue(kind, payload),
+    };
+  }
+
+  #issue(kind: string, payload: string): QuickJSDeferredPromise {
+    const deferred = this.#context.newPromise();
+    this.#lastCall += 1;
+    this.#calls.set(this.#lastCall, deferred);
+    this.#issued.push({ call: this.#lastCall, kind: kind === 'recurse' ? 'recurse' : 'llm', payload });
+    return deferred;
   }
 }
 

@@ -26,6 +26,13 @@ export interface SandboxSettings {
 /** A call out of the sandbox: a prompt for `llm`; for `recurse`, question and slice as JSON. */
 export type CallKind = 'llm' | 'recurse';
 
+export interface CallOut {
+  /** Counts the calls of its sandbox, from 1. */
+  call: number;
+  kind: CallKind;
+  payload: string;
+}
+
 /** How a turn ended. */
 export interface TurnReport {
   /** What was printed, as the root model may see it. */
@@ -45,7 +52,7 @@ export type ToThread =
   | { type: 'close'; sandbox: number };
 
 export type FromThread =
-  | { type: 'call'; sandbox: number; call: number; kind: CallKind; payload: string }
+  | { type: 'calls'; sandbox: number; calls: CallOut[] }
   | { type: 'ended'; sandbox: number; report: TurnReport }
   | { type: 'broken'; sandbox: number; message: string };
 

@@ -45,13 +45,13 @@ async function handle(message: ToThread): Promise<void> {
   const guest = await guests.get(sandbox);
   if (message.type === 'run') guest?.run(message.turn, message.blocks);
   else if (message.type === 'settle') guest?.settle(message.call, message.ok, message.value);
-  else guests.delete(sandbox); // the whole WASM instance is garbage; taking it apart first could trip over what the guest has left
+  else if (guests.delete(sandbox)) guest?.close();
 }
 
 function open({ sandbox, settings, context }: Extract<ToThread, { type: 'open' }>): Promise<Guest> {
   return Guest.open(settings, contextOf(context), {
     enter: (nowMs, action) => enter(sandbox, nowMs, action),
-    call: (call, kind, payload) => tell({ type: 'call', sandbox, call, kind, payload }),
+    calls: (calls) => tell({ type: 'calls', sandbox, calls }),
     ended: (report) => tell({ type: 'ended', sandbox, report }),
   });
 }

@@ -1,6 +1,6 @@
 import { messageOf } from '../../errors.ts';
 import { RunLost } from '../run-lost.ts';
-import type { CallKind, FromThread, TurnReport } from './protocol.ts';
+import type { CallKind, CallOut, FromThread, TurnReport } from './protocol.ts';
 import type { SandboxThread } from './sandbox-thread-handle.ts';
 
 /** The code has brought its sandbox down: memory, or time where no step is counted. Running it again would do the same. */
@@ -40,7 +40,7 @@ export class Sandbox {
 
   /** What its thread has to say of it. */
   receive(message: FromThread): void {
-    if (message.type === 'call') void this.#answer(message.call, message.kind, message.payload);
+    if (message.type === 'calls') for (const call of message.calls) void this.#answer(call);
     else if (message.type === 'ended') this.#running?.resolve(message.report);
     else this.#fail(new SandboxBroken(message.message));
   }
@@ -55,7 +55,7 @@ export class Sandbox {
     this.#running?.reject(error);
   }
 
-  async #answer(call: number, kind: CallKind, payload: string): Promise<void> {
+  async #answer({ call, kind, payload }: CallOut): Promise<void> {
     try {
       const value = await this.#onCall(kind, payload);
       this.#thread.post({ type: 'settle', sandbox: this.id, call, ok: true, value });

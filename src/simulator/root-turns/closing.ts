@@ -49,9 +49,11 @@ function scoreOf({ text, found }) {
   return weigh(found) / (1 + text.length / 1000) + 0.4 * Math.max(0, ...around);
 }
 const [best, ...others] = [...candidates.values()]
-  .filter((candidate) => candidate.found.length > 0 && isVerbatim(candidate))
+  .filter(({ found }) => found.length > 0)
   .map((candidate) => ({ ...candidate, score: scoreOf(candidate) }))
-  .sort((a, b) => b.score - a.score);
+  .sort((a, b) => b.score - a.score)
+  .slice(0, 12)
+  .filter(isVerbatim);
 
 function sentenceAfter({ document, text }) {
   const source = flatTexts.find(({ name }) => name === document).text;
