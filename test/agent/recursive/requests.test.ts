@@ -1,5 +1,8 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ANSWER, inBlock, recursiveBench } from '../../support/recursive-bench.ts';
+import { testFolder } from '../../support/test-folder.ts';
 
 const bench = recursiveBench();
 const CALLS = ['await llm("read this");', ANSWER];
@@ -114,6 +117,20 @@ test('a prompt taken from the context is the context, character by character', a
   const context = `${Object.values(PROMPTS).join('|').replaceAll('\0', '')} made of rock`; // a batch takes no NUL character
   await bench.run(['await llm(context);', ANSWER], { input: { context } });
   expect(bench.prompts).toEqual([context]);
+});
+
+test('a document with a NUL character in it is the code’s as a whole', async () => {
+  const documents = testFolder();
+  writeFileSync(join(documents, 'a.txt'), 'before\0after');
+  await bench.run(['print(context[0].text.length);\nawait llm(context[0].text);', ANSWER], { options: { documents } });
+
+  expect(bench.told[0]).toMatch(/^<output>\n12\n/);
+  expect(bench.prompts).toEqual(['before\0after']);
+});
+
+test('half of a character, as a slice may leave it, goes out as the sign for what cannot be read', async () => {
+  await bench.run(['await llm("ab🌙".slice(0, 3));', ANSWER]);
+  expect(bench.prompts).toEqual(['ab\uFFFD']);
 });
 
 test('a prompt of half a million characters goes out whole', async () => {
