@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { taskOf } from '../../support/attempts.ts';
 import { startCommand } from '../../support/command.ts';
-import { ANSWER, ANSWERED, isRoot, QUESTION, type RootScript, recursiveBench } from '../../support/recursive-bench.ts';
+import { ANSWER, ANSWERED, bodyOf, QUESTION, type RootScript, recursiveBench } from '../../support/recursive-bench.ts';
 import { type Exchange, startScriptedProvider } from '../../support/scripted-provider.ts';
 import { until } from '../../support/until.ts';
 
@@ -18,51 +18,59 @@ async function statesOf(batch: string): Promise<Record<string, string>> {
   return Object.fromEntries(rows.map(({ name, value }) => [name, value]));
 }
 
-/** Waits until the request with these words has come. */
+/** Waits until the request whose last message holds these words has come. */
 function arrivalOf(words: string): Promise<Exchange> {
-  return until(`"${words}" is asked`, () =>
-    bench.journal.provider.exchanges.find((exchange) => exchange.body.toString().includes(words)),
-  );
+  return until(`${words} is asked`, () => bench.journal.provider.exchanges.find((exchange) => holds(exchange, words)));
+}
+
+function holds(exchange: Exchange, words: string): boolean {
+  return JSON.stringify(bodyOf(exchange).messages.at(-1)).includes(words);
 }
 
 /**
  * Plays a task until the request that holds `words` is under way, gives the task back there, and resumes it by another worker to its end.
- * `answer` looks after the sub-calls until then.
+ * With `drive`, sub-calls wait until then for what it does with them.
  */
 async function interrupt(
   root: RootScript,
   words: string,
-  options: Record<string, string> = {},
-  drive?: () => Promise<void>,
+  { options = {}, drive }: { options?: Record<string, string>; drive?: (batch: string) => Promise<void> } = {},
 ) {
   const batch = await bench.load({ options });
-  bench.play(root, drive ? () => undefined : undefined);
-  const play = bench.journal.provider.script;
-  bench.journal.provider.script = (exchange) => (exchange.body.toString().includes(words) ? undefined : play(exchange));
+  bench.play(root, drive && (() => undefined));
+  const { script } = bench.journal.provider;
+  bench.journal.provider.script = (exchange) => (holds(exchange, words) ? undefined : script(exchange));
   const first = await bench.start(batch);
-  await drive?.();
+  await drive?.(batch);
   const held = await arrivalOf(words);
-  first.session().end({ kind: 'released', message: 'by the test' });
-  await play(held);
-  if (drive && !isRoot(held)) held.message();
-  expect((await first.result).ending).toBe('released');
   const before = await statesOf(batch);
-  const recorded = bench.journal.provider.requestCount;
-
+  first.session().end({ kind: 'released', message: 'by the test' });
   bench.play(root);
+  await bench.journal.provider.script(held);
+  expect((await first.result).ending).toBe('released');
+  const recorded = bench.journal.provider.requestCount;
   const second = await bench.attempt(batch);
   return { batch, before, recorded, second, task: await taskOf(bench.journal.db, batch) };
+}
+
+/** Expects that a task was resumed to its end without asking anything twice, through the states of its first attempt. */
+async function expectSame({ batch, before, second }: Awaited<ReturnType<typeof interrupt>>): Promise<void> {
+  expect(second.message).toBeUndefined();
+  expect(second.ending).toBe('completed');
+  expect(bench.repeated).toEqual([]);
+  expect(Object.keys(before).length).toBeGreaterThan(1);
+  expect(await statesOf(batch)).toMatchObject(before);
 }
 
 test('a task that was interrupted goes on from its journal: nothing is asked twice, and the answer is the same', async () => {
   const root = {
     [QUESTION]: ['print(await llm("one"));', 'print(await llmBatch(["two", "three"]));', 'await llm("four");', ANSWER],
   };
-  const { recorded, second, task } = await interrupt(root, 'four');
+  const resumed = await interrupt(root, 'four');
+  const { recorded, second, task } = resumed;
 
-  expect(second).toMatchObject({ ending: 'completed', replayedCalls: recorded });
-  expect(recorded).toBe(7);
-  expect(bench.repeated).toEqual([]);
+  await expectSame(resumed);
+  expect([recorded, second.replayedCalls]).toEqual([7, 7]);
   expect(bench.prompts).toEqual(['one', 'two', 'three', 'four']);
   expect(task.result).toEqual(ANSWERED);
 });
@@ -94,39 +102,163 @@ test('a worker process killed with an answer in hand pays for that one again and
   expect((await taskOf(bench.journal.db, batch)).result).toEqual(ANSWERED);
 });
 
-/** Answers held sub-calls in this order, each once the one before is in the journal. */
-async function answerInOrder(prompts: string[]): Promise<void> {
-  const exchanges = await Promise.all(prompts.map((prompt) => arrivalOf(`"${prompt}"`)));
-  for (const [index, exchange] of exchanges.entries()) {
+/** Answers held requests in this order, each once the answer before it is recorded. */
+async function answerInOrder(batch: string, order: string[]): Promise<void> {
+  for (const words of order) {
+    const exchange = await arrivalOf(words);
+    const recorded = await answersOf(batch);
     exchange.message();
-    await until('it is recorded', async () => {
-      const { rows } = await bench.journal.db.pool.query<{ count: number }>(
-        `SELECT count(*)::int AS count FROM madrugada.call_outcome o JOIN madrugada.call_intent i USING (batch_key, task_id, seq, dispatch)
-          WHERE convert_from(i.request, 'UTF8') LIKE ANY ($1) AND o.recorded_at > now() - interval '1 minute'`,
-        [prompts.map((prompt) => `%"${prompt}"%`)],
-      );
-      return rows[0]?.count === index + 1;
-    });
+    await until('the answer is recorded', async () => (await answersOf(batch)) > recorded);
   }
+}
+
+async function answersOf(batch: string): Promise<number> {
+  const { rows } = await bench.journal.db.pool.query<{ count: number }>(
+    'SELECT count(*)::int AS count FROM madrugada.call_outcome WHERE batch_key = $1 AND answers',
+    [batch],
+  );
+  return rows[0]?.count ?? 0;
 }
 
 const RACE = `const order = [];
   const calls = ["p1", "p2", "p3"].map((p) => llm(p).then((text) => { order.push(p); return text; }));
   const first = await Promise.race(calls);
   await Promise.all(calls);
-  print(first, order.join());
-  let winner = first;`;
+  print(first, order.join());`;
 
 test('sub-calls that completed in the order 3, 2, 1 do so on replay, and the code comes to the same states', async () => {
-  const root = { [QUESTION]: [RACE, 'await llm("after " + winner);', 'await llm("last");', ANSWER] };
-  const { batch, before, second } = await interrupt(root, '"last"', {}, async () => {
-    await answerInOrder(['p3', 'p2', 'p1']);
-    (await arrivalOf('after answer to p3')).message();
+  const root = { [QUESTION]: [RACE, 'await llm("after " + first);', 'await llm("the final word");', ANSWER] };
+  const resumed = await interrupt(root, 'the final word', {
+    drive: (batch) => answerInOrder(batch, ['"p3"', '"p2"', '"p1"', 'after answer to p3']),
   });
 
   expect(bench.told[0]).toContain('answer to p3 p3,p2,p1');
-  expect(second.ending).toBe('completed');
+  await expectSame(resumed);
+});
+
+test('chains of sub-calls that overtake one another do so on replay', async () => {
+  const chains = `const order = [];
+    const chain = async (name) => { for (const n of [1, 2, 3]) order.push(await llm(name + n)); };
+    await Promise.all([chain("a"), chain("b")]);
+    print(order.join());`;
+  const root = { [QUESTION]: [chains, 'await llm("the final word");', ANSWER] };
+  const resumed = await interrupt(root, 'the final word', {
+    drive: (batch) => answerInOrder(batch, ['"b1"', '"b2"', '"a1"', '"b3"', '"a2"', '"a3"']),
+  });
+
+  await expectSame(resumed);
+});
+
+test('a sub-call that its limit refuses is refused at the same place among the answers on replay', async () => {
+  const chains = `const order = [];
+    const chain = async (name) => {
+      // between two calls the code takes its time, in which the next answer could come
+      for (const n of [1, 2]) {
+        await llm(name + n).then(() => order.push(name + n), () => order.push("none for " + name + n));
+        for (let step = 0; step < 1_000_000; step += 1);
+      }
+    };
+    await Promise.all([chain("a"), chain("b")]);
+    print(order.join());`;
+  const root = { [QUESTION]: [chains, '"the final word"', { message: 'the final word' }, ANSWER] };
+  const resumed = await interrupt(root, '=> the final word', {
+    options: { max_subcalls: '3' },
+    drive: async (batch) => {
+      await answerInOrder(batch, ['"a1"']);
+      await arrivalOf('"a2"');
+      await answerInOrder(batch, ['"b1"']);
+      await until('the refusal has its place', async () => (await stepsOf(batch)).length > 0);
+      await answerInOrder(batch, ['"a2"']);
+    },
+  });
+
+  expect(bench.told[0]).toContain('a1,b1,none for b2,a2');
+  await expectSame(resumed);
+});
+
+/** Names of the steps of a batch, in order. */
+async function stepsOf(batch: string): Promise<string[]> {
+  const { rows } = await bench.journal.db.pool.query<{ name: string }>(
+    `SELECT name FROM madrugada.step_record WHERE batch_key = $1 AND kind = 'step' ORDER BY completed_no`,
+    [batch],
+  );
+  return rows.map(({ name }) => name);
+}
+
+test('nested runs and plain sub-calls that overtake one another do so on replay', async () => {
+  const beside = `const order = [];
+    await Promise.all([
+      recurse("Which?", "red is a colour").then(({ text }) => order.push(text)),
+      llm("p1").then((text) => order.push(text)),
+      recurse("What colour?", "red is a colour").then(({ text }) => order.push(text)),
+      llm("p2").then((text) => order.push(text)),
+    ]);
+    print(order.join());`;
+  const inner = (text: string) => [`await llm("${text}");`, INNER.replace('"red"', `"${text}"`)];
+  const root = {
+    ...{ [QUESTION]: [beside, 'await llm("the final word");', ANSWER] },
+    ...{ 'Which?': inner('n1'), 'What colour?': inner('n2') },
+  };
+  const resumed = await interrupt(root, 'the final word', {
+    options: { max_depth: '2' },
+    drive: async (batch) => {
+      await answerInOrder(batch, ['"p2"', '"n2"']);
+      await until('the second nested run has ended', async () => (await stepsOf(batch)).includes('recurse 2 ended'));
+      await answerInOrder(batch, ['"p1"', '"n1"']);
+    },
+  });
+
+  expect(bench.told[0]).toContain('answer to p2,n2,answer to p1,n1');
+  await expectSame(resumed);
+});
+
+test('the failure of a nested run keeps its place on replay', async () => {
+  const beside = `const order = [];
+    await Promise.all([
+      recurse("Which?", "red is a colour").catch(() => order.push("failed")),
+      llm("p1").then(() => order.push("p1")),
+    ]);
+    print(order.join());`;
+  const root = { [QUESTION]: [beside, 'await llm("the final word");', ANSWER], 'Which?': ['1', '2', '3', '4'] };
+  const resumed = await interrupt(root, 'the final word', {
+    options: { max_depth: '2', max_turns: '4' },
+    drive: async (batch) => {
+      await until('the nested run has ended', async () => (await stepsOf(batch)).includes('recurse 1 ended'));
+      await answerInOrder(batch, ['"p1"']);
+    },
+  });
+
+  expect(bench.told[0]).toContain('failed,p1');
+  await expectSame(resumed);
+});
+
+test('a nested run is told of its own sub-calls alone: those of others come when they come', async () => {
+  const both = 'await Promise.all([llm("p1"), recurse("Which?", "red is a colour")]);';
+  bench.play({ [QUESTION]: [both, ANSWER], 'Which?': ['await llm("n1");', INNER] });
+  await bench.attempt(await bench.load({ options: { max_depth: '2' } }));
+
+  const inner = bench.rootRequests.filter(({ messages }) => JSON.stringify(messages[0]).includes('Which?'));
+  expect(JSON.stringify(inner[1]?.messages)).toContain('(Turn 1 of 20 is over; sub-calls used here: 2.)');
+  expect(bench.told[0]).toContain('4 of 100 sub-calls are used');
+});
+
+const BUSY: RootScript = {
+  [QUESTION]: [
+    RACE,
+    'print(await llmBatch(order.map((p) => "again " + p))); print(await recurse("Which?", "red is a colour"));',
+    'nobody()',
+    ANSWER,
+  ],
+  'Which?': ['await llm("inner");', INNER],
+};
+
+test('a task that is abandoned and replayed after every answer comes to the same answer and asks nothing twice', async () => {
+  bench.play(BUSY);
+  const batch = await bench.load({ options: { max_depth: '2' } });
+  const result = await bench.attempt(batch, await bench.journal.workers.add({ alwaysReplay: true }));
+
+  expect(result.message).toBeUndefined();
+  expect(result.ending).toBe('completed');
   expect(bench.repeated).toEqual([]);
-  expect(Object.keys(before)).toEqual(['/context', '/turn 1', '/turn 2']);
-  expect(await statesOf(batch)).toMatchObject(before);
+  expect((await taskOf(bench.journal.db, batch)).result).toEqual(ANSWERED);
 });
