@@ -1,7 +1,10 @@
+/** Hands a result to the code: at once, or when the promise it returns has settled. */
+type Deliver = () => void | Promise<void>;
+
 interface Entry {
   completedNo: number;
-  /** Hands the result to the code; undefined until the code has asked for it. */
-  deliver: (() => void) | undefined;
+  /** Undefined until the code has asked for the result. */
+  deliver: Deliver | undefined;
   /** Does not hold up what comes after it. */
   passable: boolean;
   /** May be released before the calls that were issued before it: a stream's first bytes were seen before its completion. */
@@ -36,10 +39,10 @@ export class ReleaseQueue {
   }
 
   /** The code has asked for the recorded result at this place. One that was passed already is handed over at once. */
-  request(completedNo: number, deliver: () => void): void {
+  request(completedNo: number, deliver: Deliver): void {
     const entry = this.#entries.find((entry) => entry.completedNo === completedNo);
     if (entry === undefined) {
-      deliver();
+      void deliver();
       return;
     }
     entry.deliver = deliver;
@@ -47,7 +50,7 @@ export class ReleaseQueue {
   }
 
   /** A live result takes its place at the end. */
-  add(completedNo: number, deliver: () => void): void {
+  add(completedNo: number, deliver: Deliver): void {
     this.#insert({ completedNo, deliver, passable: false, gated: false });
     this.pump();
   }
@@ -68,9 +71,15 @@ export class ReleaseQueue {
     this.#entries.shift();
     this.#lastNo = Math.max(this.#lastNo, first.completedNo);
     this.#onRelease();
-    first.deliver();
-    if (this.#entries.length === 0) return;
+    const delivered = first.deliver();
+    if (this.#entries.length === 0 && delivered === undefined) return;
     this.#scheduled = true;
+    if (delivered === undefined) this.#pumpNext();
+    else delivered.finally(() => this.#pumpNext()).catch(() => undefined); // whoever delivers looks after its failure
+  }
+
+  /** After the code has had a turn. */
+  #pumpNext(): void {
     setImmediate(() => {
       this.#scheduled = false;
       this.pump();

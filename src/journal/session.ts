@@ -161,9 +161,11 @@ export class Session {
       call.consumed += 1;
       if (result.kind === 'answer' || this.#replay.hasLater(result.completedNo)) {
         const issue = call.issue;
-        this.#queue.request(result.completedNo, () =>
-          this.#track(this.#replayResult(call, issue, result.response, result.kind === 'failure')),
-        );
+        this.#queue.request(result.completedNo, () => {
+          const delivered = this.#replayResult(call, issue, result.response, result.kind === 'failure');
+          this.#track(delivered);
+          return delivered;
+        });
         return;
       }
       this.#queue.skip(result.completedNo); // nothing that is recorded came of this refusal: tried afresh
