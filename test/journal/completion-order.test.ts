@@ -120,3 +120,32 @@ test('a replayed result waits for the calls that were issued before it came, how
   expect(logs[0]).toEqual(['the second is issued', 'the first is answered']);
   expect(logs[1]).toEqual(logs[0]);
 });
+
+test('an answer too large to be read before it is needed keeps its place', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add();
+  bench.provider.hold();
+  const logs: string[][] = [];
+  const run = async (task: Task) => {
+    const log: string[] = [];
+    logs.push(log);
+    const note = async (name: string) => {
+      await ask(task, name);
+      log.push(name);
+    };
+    await Promise.all([note('large'), note('small')]);
+    if (logs.length === 1) throw new Error('the program breaks here');
+  };
+  const first = await worker.start(batch, run);
+  const exchanges = await Promise.all([bench.provider.arrival(1), bench.provider.arrival(2)]);
+  exchanges.find(({ prompt }) => prompt === 'large')?.message('x'.repeat(300_000));
+  await until('the large answer is there', () => logs[0]?.length === 1);
+  exchanges.find(({ prompt }) => prompt === 'small')?.message();
+  await first.result;
+  await worker.attempt(batch, run);
+
+  expect(logs).toEqual([
+    ['large', 'small'],
+    ['large', 'small'],
+  ]);
+});
