@@ -121,6 +121,14 @@ test('a limit on the whole task that a nested run reaches ends the task, whateve
   expect(bench.prompts).toEqual(['1', '2']);
 });
 
+test('so does one that a nested run reaches with its own root model', async () => {
+  const caught = `try { await recurse("Which?", "red is a colour") } catch {}\n${ANSWER}`;
+  const { result } = await run({ [QUESTION]: [caught], 'Which?': ['1', INNER] }, { max_task_tokens: '60' });
+
+  expect(result.message).toBe('the task has used 60 tokens; its limit is max_task_tokens=60');
+  expect(bench.rootRequests).toHaveLength(2);
+});
+
 test('with max_depth=2 a nested run is not offered recurse', async () => {
   await run({ [QUESTION]: [RECURSE, ANSWER], 'Which?': ['await recurse("x", "y");', INNER] });
 

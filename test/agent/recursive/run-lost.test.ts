@@ -64,6 +64,33 @@ test('what was under way when a run was lost is waited for, recorded and used', 
   expect((await taskOf(bench.journal.db, batch)).result).toMatchObject({ text: 'answer to one,answer to two' });
 });
 
+test('what a lost run still asks for is not sent', async () => {
+  const { promise: again, resolve: goOn } = Promise.withResolvers<void>();
+  let late: Promise<string> | undefined;
+  let runs = 0;
+  const agent = {
+    ...agentRecursive,
+    check: () => undefined,
+    async run(task: Parameters<Agent['run']>[0]) {
+      runs += 1;
+      if (runs === 1) {
+        late = again.then(() => ask(task, 'late')).catch((error: Error) => error.message);
+        throw new RunLost('gone');
+      }
+      goOn();
+      return { text: (await late) ?? '', citations: [] };
+    },
+  };
+  const batch = await bench.load();
+  const result = await bench.attempt(batch, undefined, agent);
+
+  expect(result.ending).toBe('completed');
+  expect((await taskOf(bench.journal.db, batch)).result).toMatchObject({
+    text: expect.stringContaining('was not sent'),
+  });
+  expect(bench.journal.provider.requestCount).toBe(0);
+});
+
 test('code that uses up the memory of its sandbox loses no run: it is told so, and the root model goes on', async () => {
   const greedy = 'const all = []; for (;;) all.push("x".repeat(1_000_000) + all.length);';
   const { result } = await bench.run([greedy, ANSWER]);
