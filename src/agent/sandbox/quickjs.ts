@@ -103,7 +103,7 @@ export class QuickJs {
   /** Makes the instance fit for another sandbox. Not for one that has thrown out of WASM: its stack is then where nobody knows. */
   giveBack(): void {
     this.#callbacks = undefined;
-    if (kept.length >= KEPT_INSTANCES) return;
+    if (kept.length >= KEPT_INSTANCES || this.#memory.buffer.byteLength > INITIAL_PAGES * PAGE_BYTES) return; // one that has grown stays large
     // what lies beyond was handed out after this moment, and no allocator of ours or of QuickJS' reads before it has written
     new Uint8Array(this.#memory.buffer).set(this.#pristine);
     kept.push(this);
