@@ -31,6 +31,8 @@ const MAX_STATE_CHARS = 1_000_000;
 /** Text that the host goes through for the guest: this many characters count as one tick. */
 const HOST_CHARS_A_TICK = 50_000;
 const MAX_FRAMES = 3;
+/** What an error may say to the root model. */
+const MAX_MESSAGE_CHARS = 2_000;
 
 /** One turn under way. */
 interface Turn {
@@ -240,7 +242,7 @@ export class Guest {
       string,
       string,
     ];
-    return [message, ...framesOf(stack)].join('\n');
+    return [shorten(message), ...framesOf(stack)].join('\n');
   }
 
   /** The host's work is not stopped half-way, so it is counted beforehand. */
@@ -278,7 +280,11 @@ export class Guest {
         return this.#isSpent;
       },
       write: (head, skipped, tail) => this.#output.write(head, skipped, tail),
-      text: (index) => this.#texts.text(index),
+      text: (index) => {
+        const text = this.#texts.text(index);
+        this.#countHostWork(text.length);
+        return text;
+      },
       fold: (text) => {
         this.#countHostWork(text.length);
         return fold(text);
@@ -305,6 +311,11 @@ export class Guest {
 
 function tooManySteps(): string {
   return `The code was stopped after ${(MAX_TICKS * STEPS_A_TICK) / 1_000_000} million steps. What it had assigned until then is kept.`;
+}
+
+function shorten(message: string): string {
+  const cut = message.length - MAX_MESSAGE_CHARS;
+  return cut <= 0 ? message : `${message.slice(0, MAX_MESSAGE_CHARS)} [… ${cut} characters more]`;
 }
 
 /** Where in its own code the guest was; columns are those of the rewritten code, and left out. */

@@ -89,6 +89,13 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
 
   // --- what the root model uses -------------------------------------------------------------------------------------------------------
 
+  /** Texts come in when they are first looked at, and stay: code that goes through one letter by letter must not fetch it each time. */
+  const texts: string[] = [];
+  function textOf(index: number): string {
+    texts[index] ??= host.text(index);
+    return texts[index];
+  }
+
   const context = buildContext();
 
   function buildContext(): unknown {
@@ -96,7 +103,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
     return freeze(
       config.names.map((name, index) => {
         const document = { name };
-        defineProperty(document, 'text', { get: () => host.text(index), enumerable: true });
+        defineProperty(document, 'text', { get: () => textOf(index), enumerable: true });
         return freeze(document);
       }),
     );
@@ -180,7 +187,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
       throw new NativeTypeError('search(pattern): words, or a regular expression');
     const found: Passage[] = [];
     for (let index = 0; index < config.names.length; index += 1) {
-      const lines: string[] = apply(splitText, host.text(index), ['\n']);
+      const lines: string[] = apply(splitText, textOf(index), ['\n']);
       for (let line = 0; line < lines.length; line += 1) {
         const text = lines[line] ?? '';
         pattern.lastIndex = 0;
@@ -248,7 +255,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
   scaffold.set(console, 'console');
   offer('console', () => console);
   if (!config.isText) scaffold.set(context, 'context');
-  offer('context', config.isText ? () => host.text(0) : () => context);
+  offer('context', config.isText ? () => textOf(0) : () => context);
 
   // --- what the host uses -------------------------------------------------------------------------------------------------------------
 
