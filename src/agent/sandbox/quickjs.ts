@@ -11,8 +11,6 @@ import {
 const PAGE_BYTES = 65_536;
 /** What a guest may use beside its context, in WASM pages: 64 MB. */
 const GUEST_PAGES = 1024;
-/** What the module asks for when it starts, in WASM pages. */
-const INITIAL_PAGES = 256;
 /** A character of the context may be held twice by a guest, in two bytes each. */
 const BYTES_PER_CHARACTER = 4;
 
@@ -34,14 +32,15 @@ let compiled: Promise<object> | undefined;
 
 /**
  * A QuickJS of its own, in a memory that cannot grow beyond 64 MB and the room for `contextChars` characters. QuickJS' own memory limit does
- * not hold in WASM (it let a guest take 2.1 GB), the maximum of the memory does.
+ * not hold in WASM (it let a guest take 2.1 GB), the maximum of the memory does. The memory has its full size from the start, which costs
+ * nothing until it is written to: growing would detach views that the library keeps over a call.
  */
 export async function newQuickJs(contextChars: number): Promise<QuickJSWASMModule> {
   compiled ??= compile();
-  const maximum = GUEST_PAGES + Math.ceil((contextChars * BYTES_PER_CHARACTER) / PAGE_BYTES);
+  const pages = GUEST_PAGES + Math.ceil((contextChars * BYTES_PER_CHARACTER) / PAGE_BYTES);
   const variant = newVariant(RELEASE_SYNC, {
     wasmModule: await compiled,
-    wasmMemory: new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum }),
+    wasmMemory: new WebAssembly.Memory({ initial: pages, maximum: pages }),
   });
   return newQuickJSWASMModuleFromVariant(refusingNull(variant));
 }
