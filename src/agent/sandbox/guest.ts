@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { QuickJSContext, QuickJSDeferredPromise, QuickJSHandle, QuickJSRuntime } from 'quickjs-emscripten-core';
-import { fold, type GuestContext } from './guest-context.ts';
+import { fold, type GuestContext, wordsOf } from './guest-context.ts';
 import { type PreludeConfig, prelude } from './prelude.ts';
 import type { CallKind, SandboxSettings, TurnReport } from './protocol.ts';
-import { newQuickJs } from './quickjs.ts';
+import { newQuickJs, OutOfMemory } from './quickjs.ts';
 import { CodeError, rewriteBlock } from './rewrite.ts';
 import { TurnOutput } from './turn-output.ts';
 
@@ -32,6 +32,11 @@ const MAX_STATE_CHARS = 1_000_000;
 /** Text that the host goes through for the guest: this many characters count as one tick. */
 const HOST_CHARS_A_TICK = 50_000;
 const MAX_FRAMES = 3;
+/** Characters of a failure's message that the root model sees. */
+const MAX_MESSAGE_CHARS = 2_000;
+/** Calls that may be open at a time, and characters sent that count as one tick: both wait in the memory of the whole process. */
+const MAX_OPEN_CALLS = 10_000;
+const CALL_CHARS_A_TICK = 5_000;
 
 /** One turn under way. */
 interface Turn {
@@ -41,6 +46,7 @@ interface Turn {
   main: QuickJSHandle | undefined;
   failure: string | undefined;
   waitedForOthers: boolean;
+  hasLostJob: boolean;
 }
 
 /** One sandbox: a QuickJS of its own with a REPL in it. Whatever throws out of it has broken it. */
@@ -82,7 +88,15 @@ export class Guest {
 
   /** Runs the blocks of one turn, one after the other; `host.ended` is told when they and all they have called have come to their end. */
   run(turn: number, blocks: string[]): void {
-    this.#turn = { number: turn, blocks, started: 0, main: undefined, failure: undefined, waitedForOthers: false };
+    this.#turn = {
+      number: turn,
+      blocks,
+      started: 0,
+      main: undefined,
+      failure: undefined,
+      waitedForOthers: false,
+      hasLostJob: false,
+    };
     this.#ticks = 0;
     this.#maxTicks = MAX_TICKS;
     this.#host.enter(this.#settings.nowMs, () => this.#goOn());
@@ -134,7 +148,10 @@ export class Guest {
     for (let run = 0; run < most && !this.#isSpent && this.#runtime.hasPendingJob(); run += 1) {
       const result = this.#runtime.executePendingJobs(1);
       if (run % JOBS_A_TICK === 0) this.#ticks += 1;
-      if (result.error) result.error.dispose(); // stopped, or out of memory: both show in what is awaited
+      if (result.error) {
+        turn.hasLostJob = true; // stopped, or out of memory
+        result.error.dispose();
+      }
       if (turn.main !== undefined && this.#context.getPromiseState(turn.main).type !== 'pending') return;
     }
   }
@@ -166,10 +183,10 @@ export class Guest {
     if (state.type === 'pending') {
       if (this.#isSpent) turn.failure = tooManySteps();
       else if (this.#calls.size > 0) return false;
+      else if (turn.hasLostJob) turn.failure = 'The code ran out of memory in what a promise had made due.';
       else turn.failure = 'The code awaits a promise that nothing will ever settle.';
     } else if (state.type === 'rejected') {
-      turn.failure = this.#isSpent ? tooManySteps() : this.#explain(state.error);
-      if (this.#isSpent) state.error.dispose();
+      turn.failure = this.#explain(state.error);
     } else {
       this.#call(this.#inside.show, state.value);
       state.value.dispose();
@@ -188,6 +205,7 @@ export class Guest {
 
   #end(turn: Turn): void {
     if (turn.failure === undefined && this.#isSpent) turn.failure = tooManySteps();
+    this.#turn = undefined; // the guest's traps may run once more while its state is written down; they reach nobody
     const output = this.#output.toString();
     const report: TurnReport = {
       output,
@@ -195,7 +213,6 @@ export class Guest {
       answer: this.#answer,
       state: digest([this.#state(), output, turn.failure ?? '', this.#answer ?? '']),
     };
-    this.#turn = undefined;
     this.#answer = undefined;
     this.#output = new TurnOutput(this.#settings.maxOutputChars);
     this.#host.ended(report);
@@ -220,6 +237,10 @@ export class Guest {
 
   /** What went wrong, with the lines of the guest's own code; disposes of the error. */
   #explain(error: QuickJSHandle): string {
+    if (this.#isSpent) {
+      error.dispose();
+      return tooManySteps();
+    }
     const result = error.consume((error) =>
       this.#context.callFunction(this.#inside.explain, this.#context.undefined, error),
     );
@@ -231,7 +252,7 @@ export class Guest {
       string,
       string,
     ];
-    return [message, ...framesOf(stack)].join('\n');
+    return [shorten(message), ...framesOf(stack)].join('\n');
   }
 
   /** The host's work is not stopped half-way, so it is counted beforehand. */
@@ -281,19 +302,29 @@ export class Guest {
       this.#countHostWork(unfolded.length);
       return context.newString(fold(unfolded));
     });
-    define('search', (words, limit) => {
-      this.#countHostWork(this.#texts.chars);
-      return context.newString(JSON.stringify(this.#texts.search(text(words), number(limit))));
+    define('search', (query, limit) => {
+      const asked = text(query);
+      this.#countHostWork(asked.length);
+      const words = wordsOf(asked);
+      this.#countHostWork(this.#texts.chars * Math.max(1, words.length));
+      return context.newString(JSON.stringify(this.#texts.search(words, number(limit))));
     });
     define('answer', (json) => {
       this.#answer = text(json);
       return undefined;
     });
     define('call', (kind, payload) => {
+      if (this.#turn === undefined) throw new Error('no sub-call can be made between two turns');
+      if (this.#calls.size >= MAX_OPEN_CALLS)
+        throw new Error(`${MAX_OPEN_CALLS} sub-calls are open already: await them before making others`);
+      const sent = text(payload);
+      this.#countHostWork(sent.length * (HOST_CHARS_A_TICK / CALL_CHARS_A_TICK));
       const deferred = context.newPromise();
+      if (context.getPromiseState(deferred.handle).type !== 'pending')
+        throw new OutOfMemory('the memory of the sandbox is used up');
       this.#lastCall += 1;
       this.#calls.set(this.#lastCall, deferred);
-      this.#host.call(this.#lastCall, text(kind) === 'recurse' ? 'recurse' : 'llm', text(payload));
+      this.#host.call(this.#lastCall, text(kind) === 'recurse' ? 'recurse' : 'llm', sent);
       return deferred.handle.dup();
     });
     return object;
@@ -302,6 +333,12 @@ export class Guest {
 
 function tooManySteps(): string {
   return `The code was stopped after ${(MAX_TICKS * STEPS_A_TICK) / 1_000_000} million steps. What it had assigned until then is kept.`;
+}
+
+function shorten(message: string): string {
+  if (message.length <= MAX_MESSAGE_CHARS) return message;
+  const half = MAX_MESSAGE_CHARS / 2;
+  return `${message.slice(0, half)} [… ${message.length - 2 * half} characters were cut here …] ${message.slice(-half)}`;
 }
 
 /** Where in its own code the guest was; columns are those of the rewritten code, and left out. */
