@@ -64,6 +64,8 @@ export class Guest {
   #lastCall = 0;
   #ticks = 0;
   #maxTicks = MAX_TICKS;
+  /** While an answer is handed in, which runs no code of the guest's, nothing is stopped, however much it has spent. */
+  #isSettling = false;
 
   /** Opens a sandbox. */
   static async open(settings: SandboxSettings, texts: GuestContext, host: GuestHost): Promise<Guest> {
@@ -80,7 +82,7 @@ export class Guest {
     runtime.setMaxStackSize(STACK_BYTES);
     runtime.setInterruptHandler(() => {
       this.#ticks += 1;
-      return this.#isSpent;
+      return this.#isSpent && !this.#isSettling;
     });
     this.#context = host.enter(settings.nowMs, () => runtime.newContext());
     this.#inside = host.enter(settings.nowMs, () => this.#runPrelude());
@@ -108,11 +110,13 @@ export class Guest {
     if (deferred === undefined) return;
     this.#calls.delete(call);
     this.#host.enter(this.#settings.nowMs, () => {
+      this.#isSettling = true;
       if (ok) this.#context.newString(value).consume((text) => deferred.resolve(text));
       else {
         this.#output.write(`[sub-call ${call}: ${value}]\n`);
         this.#context.newError(value).consume((error) => deferred.reject(error));
       }
+      this.#isSettling = false;
       deferred.dispose();
       this.#goOn();
     });
