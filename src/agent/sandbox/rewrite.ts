@@ -10,6 +10,7 @@ const SYNTAX: Options = {
   sourceType: 'script',
   allowAwaitOutsideFunction: true,
   allowReturnOutsideFunction: true,
+  allowHashBang: false, // it would not stand first in what is run
 };
 
 /** A block of code that cannot be run, with the place where it fails. */
@@ -46,9 +47,10 @@ export function rewriteBlock(code: string): string {
       const { start, end } = statement.expression;
       const opening = code.slice(statement.start, start); // a parenthesis belongs to the statement, not to its expression
       const closing = code.slice(end, statement.end).replace(/;$/, '');
-      const before = statement === last ? 'return (' : `${FLOAT}(`;
+      // two parentheses, so that of `a, b` the last is looked after, which is the value of both
+      const before = statement === last ? 'return ((' : `${FLOAT}((`;
       edits.push({ from: statement.start, to: start, text: `${before}${opening}` });
-      edits.push({ from: end, to: statement.end, text: `${closing});` });
+      edits.push({ from: end, to: statement.end, text: `${closing}));` });
     } else {
       for (const declaration of nestedVars(statement)) edits.push(...assignments(declaration, code));
     }
