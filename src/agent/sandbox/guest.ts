@@ -4,7 +4,7 @@ import { fold, type GuestContext, wordsOf } from './guest-context.ts';
 import { type PreludeConfig, prelude } from './prelude.ts';
 import type { CallKind, SandboxSettings, TurnReport } from './protocol.ts';
 import { newQuickJs, OutOfMemory } from './quickjs.ts';
-import { CodeError, rewriteBlock } from './rewrite.ts';
+import { CodeError, rewriteBlock, TOO_DEEP } from './rewrite.ts';
 import { TurnOutput } from './turn-output.ts';
 
 /** What a guest needs of its thread. */
@@ -46,7 +46,6 @@ interface Turn {
   main: QuickJSHandle | undefined;
   failure: string | undefined;
   waitedForOthers: boolean;
-  hasLostJob: boolean;
 }
 
 /** One sandbox: a QuickJS of its own with a REPL in it. Whatever throws out of it has broken it. */
@@ -90,15 +89,7 @@ export class Guest {
 
   /** Runs the blocks of one turn, one after the other; `host.ended` is told when they and all they have called have come to their end. */
   run(turn: number, blocks: string[]): void {
-    this.#turn = {
-      number: turn,
-      blocks,
-      started: 0,
-      main: undefined,
-      failure: undefined,
-      waitedForOthers: false,
-      hasLostJob: false,
-    };
+    this.#turn = { number: turn, blocks, started: 0, main: undefined, failure: undefined, waitedForOthers: false };
     this.#ticks = 0;
     this.#maxTicks = MAX_TICKS;
     this.#host.enter(this.#settings.nowMs, () => this.#goOn());
@@ -152,10 +143,7 @@ export class Guest {
     for (let run = 0; run < most && !this.#isSpent && this.#runtime.hasPendingJob(); run += 1) {
       const result = this.#runtime.executePendingJobs(1);
       if (run % JOBS_A_TICK === 0) this.#ticks += 1;
-      if (result.error) {
-        turn.hasLostJob = true; // stopped, or out of memory
-        result.error.dispose();
-      }
+      if (result.error) result.error.dispose(); // stopped, or out of memory: both show in what is awaited
       if (turn.main !== undefined && this.#context.getPromiseState(turn.main).type !== 'pending') return;
     }
   }
@@ -167,7 +155,8 @@ export class Guest {
     try {
       const evaluated = this.#context.evalCode(rewriteBlock(code), `turn-${turn.number}${suffix}.js`);
       if (evaluated.error) {
-        turn.failure = this.#explain(evaluated.error);
+        const failure = this.#explain(evaluated.error);
+        turn.failure = failure.startsWith('SyntaxError: stack overflow') ? notRun(TOO_DEEP) : failure;
         return;
       }
       const called = evaluated.value.consume((block) =>
@@ -177,7 +166,7 @@ export class Guest {
       else turn.main = called.value;
     } catch (error) {
       if (!(error instanceof CodeError)) throw error;
-      turn.failure = `SyntaxError: ${error.message}. Nothing of this block was run.`;
+      turn.failure = notRun(error.message);
     }
   }
 
@@ -187,7 +176,6 @@ export class Guest {
     if (state.type === 'pending') {
       if (this.#isSpent) turn.failure = tooManySteps();
       else if (this.#calls.size > 0) return false;
-      else if (turn.hasLostJob) turn.failure = 'The code ran out of memory in what a promise had made due.';
       else turn.failure = 'The code awaits a promise that nothing will ever settle.';
     } else if (state.type === 'rejected') {
       turn.failure = this.#explain(state.error);
@@ -337,6 +325,10 @@ export class Guest {
 
 function tooManySteps(): string {
   return `The code was stopped after ${(MAX_TICKS * STEPS_A_TICK) / 1_000_000} million steps. What it had assigned until then is kept.`;
+}
+
+function notRun(why: string): string {
+  return `SyntaxError: ${why}. Nothing of this block was run.`;
 }
 
 function shorten(message: string): string {

@@ -13,6 +13,9 @@ const SYNTAX: Options = {
   allowHashBang: false, // it would not stand first in what is run
 };
 
+/** Said alike by whichever parser's stack ends first: how deep ours goes differs from run to run. */
+export const TOO_DEEP = 'the code nests too deeply to be parsed';
+
 /** A block of code that cannot be run, with the place where it fails. */
 export class CodeError extends Error {
   override readonly name = 'SyntaxError';
@@ -31,6 +34,14 @@ interface Edit {
  */
 export function rewriteBlock(code: string): string {
   const program = parseBlock(code);
+  try {
+    return rewrite(program, code);
+  } catch (error) {
+    throw error instanceof RangeError ? new CodeError(TOO_DEEP) : error;
+  }
+}
+
+function rewrite(program: Program, code: string): string {
   const edits: Edit[] = [];
   const hoisted: string[] = [];
   const last = program.body.at(-1);
@@ -64,9 +75,9 @@ export function parseBlock(code: string): Program {
   try {
     return parse(code, SYNTAX);
   } catch (error) {
-    // deep nesting exhausts the parser's stack; its message would name our own limits
-    const message = error instanceof SyntaxError ? error.message : 'the code nests too deeply to be parsed';
-    throw new CodeError(message.replace(/\((\d+):(\d+)\)$/, '(line $1, column $2)'));
+    if (!(error instanceof SyntaxError) || error.message.startsWith('Not enough stack space'))
+      throw new CodeError(TOO_DEEP);
+    throw new CodeError(error.message.replace(/\((\d+):(\d+)\)$/, '(line $1, column $2)'));
   }
 }
 
