@@ -60,6 +60,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
   const timeOf = Date.prototype.getTime;
   const then = Promise.prototype.then;
   const test = RegExp.prototype.test;
+  const patternOf = RegExp.prototype.toString;
   const sliceOf = String.prototype.slice;
   const splitText = String.prototype.split;
   const sortList = Array.prototype.sort;
@@ -368,7 +369,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
     }
 
     function describe(value: unknown, depth: number): void {
-      if (typeof value === 'string') return void put(`s${value.length}:${value}`);
+      if (typeof value === 'string') return void put(`s${value.length}:${ends(value)}`);
       if (typeof value === 'number') return void put(is(value, -0) ? '-0' : `${value}`);
       if (typeof value === 'symbol') return void put('symbol');
       if (typeof value !== 'object' && typeof value !== 'function') return void put(`${typeof value} ${value}`);
@@ -383,6 +384,12 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
       } catch {
         put('unreadable'); // a proxy, or what is of another kind than its prototype says
       }
+    }
+
+    /** A long text, such as all of a context, must not take the room of everything else. */
+    function ends(text: string): string {
+      const most = config.maxStateChars / 50;
+      return text.length <= 2 * most ? text : `${slice(text, 0, most)}…${slice(text, text.length - most)}`;
     }
 
     function describeObject(value: object, depth: number): void {
@@ -405,6 +412,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
         return void apply(forEachOfSet, value, [(item: unknown) => describe(item, depth)]);
       }
       if (value instanceof NativeDate) return void put(`date ${apply(timeOf, value, [])}`);
+      if (value instanceof NativeRegExp) put(`r${apply(patternOf, value, [])}`);
       const maker = getPrototypeOf(value)?.constructor;
       put(isArray(value) ? `a${value.length}` : `o${typeof maker === 'function' ? maker.name : ''}`);
       describeOwn(value, depth);
