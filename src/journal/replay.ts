@@ -42,6 +42,11 @@ export class Replay {
     return [...this.#calls.values()].find((call) => !this.#used.has(call))?.seq;
   }
 
+  /** The last recorded call that was issued before anything was known of the result, or step, at this place. */
+  lastSeqIssuedBefore(completedNo: number): number | undefined {
+    return this.#byIssue.findLast((call) => call.afterNo < completedNo)?.seq;
+  }
+
   /**
    * True when the code had gone on from the result at this place: it issued a call, took a step or aborted a call afterwards. Results of calls
    * that were on their way already do not show that.

@@ -63,7 +63,7 @@ export class Session {
       onIssue: () => this.#progress(),
       onLost: () =>
         this.end({ kind: 'lost', message: `the lease on task ${lease.key} is no longer held by slot ${lease.slot}` }),
-      onOtherState: (checkpoint) => this.end(this.#otherState(checkpoint)),
+      onOtherState: (checkpoint, completedNo) => this.end(this.#otherState(checkpoint, completedNo)),
       track: (work) => this.#track(work),
     });
   }
@@ -265,8 +265,13 @@ export class Session {
     return describeDivergence(this.lease, this.#replay.firstUnused(), waiting, atRest, this.#env.limits.restMs);
   }
 
-  #otherState(checkpoint: string): Verdict {
-    return describeOtherState(this.lease, checkpoint, this.#replay.firstUnusedSeq() ?? this.#lastSeq);
+  /** What is paid again from a call on is paid without the records from after its issue: the checkpoint must be one of them. */
+  #otherState(checkpoint: string, completedNo: number): Verdict {
+    const from = Math.min(
+      this.#replay.firstUnusedSeq() ?? this.#lastSeq,
+      this.#replay.lastSeqIssuedBefore(completedNo) ?? this.#lastSeq,
+    );
+    return describeOtherState(this.lease, checkpoint, from);
   }
 }
 

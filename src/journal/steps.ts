@@ -11,8 +11,8 @@ interface Host {
   isOver(): boolean;
   onIssue(): void;
   onLost(): void;
-  /** The run is in another state than the one recorded at the checkpoint of this name. */
-  onOtherState(checkpoint: string): void;
+  /** The run is in another state than the one recorded, at this place, at the checkpoint of this name. */
+  onOtherState(checkpoint: string, completedNo: number): void;
   track(work: Promise<unknown>): void;
 }
 
@@ -70,23 +70,27 @@ export class Steps {
   }
 
   /** A value that is at hand at once: recorded in the background, before anything that is issued later. */
-  value<T>(scope: string, kind: ImmediateKind, name: string, generate: () => T): T {
-    const problem = refusalInsideStep(`task.${kind}()`);
-    if (problem) throw new Error(`task ${this.#lease.key}: ${problem}`);
-    const identity = { scope, kind, name, occurrence: this.#nextOccurrence(scope, kind, name) };
-    const recorded = this.#replay.takeStep(identity);
-    if (recorded) {
-      this.#host.onIssue();
-      return JSON.parse(recorded.value);
-    }
+  value<T>(scope: string, kind: Exclude<ImmediateKind, 'checkpoint'>, name: string, generate: () => T): T {
     const value = generate();
-    if (!this.#host.isOver()) this.#host.track(this.#record(identity, JSON.stringify(value), true));
-    return value;
+    const recorded = this.#recall(scope, kind, name, value);
+    return recorded ? JSON.parse(recorded.value) : value;
   }
 
   /** Records `state` the first time; a replay in another state ends the attempt as diverged. */
   checkpoint(scope: string, name: string, state: string): void {
-    if (this.value(scope, 'checkpoint', name, () => state) !== state) this.#host.onOtherState(name);
+    const recorded = this.#recall(scope, 'checkpoint', name, state);
+    if (recorded && JSON.parse(recorded.value) !== state) this.#host.onOtherState(name, recorded.completedNo);
+  }
+
+  /** What is recorded here; undefined the first time, when `value` is put on record. */
+  #recall(scope: string, kind: ImmediateKind, name: string, value: unknown): RecordedStep | undefined {
+    const problem = refusalInsideStep(`task.${kind}()`);
+    if (problem) throw new Error(`task ${this.#lease.key}: ${problem}`);
+    const identity = { scope, kind, name, occurrence: this.#nextOccurrence(scope, kind, name) };
+    const recorded = this.#replay.takeStep(identity);
+    if (recorded) this.#host.onIssue();
+    else if (!this.#host.isOver()) this.#host.track(this.#record(identity, JSON.stringify(value), true));
+    return recorded;
   }
 
   /** Records that the code aborted an issue of a call; on replay that issue stays pending until it is aborted again. */

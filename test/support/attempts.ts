@@ -126,6 +126,11 @@ export class TestWorker {
       run: async (task) => (await run(task)) ?? null,
       ...(check && { check }),
     });
+    return this.runAgent(task, lease, agent);
+  }
+
+  /** Begins an attempt by a whole agent on a task that was claimed before. */
+  runAgent(task: ClaimedTask, lease: Lease, agent: Agent): RunningAttempt {
     let session: Session | undefined;
     const hooks = {
       onSession(opened: Session) {

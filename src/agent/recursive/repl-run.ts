@@ -47,6 +47,7 @@ export class ReplRun {
   #turnTask: RecursiveTask;
   #refused = 0;
   #nested = 0;
+  #subcalls = 0;
 
   /** `depth` is 0 for the task's own run. */
   constructor(task: RecursiveTask, question: string, context: Context, depth: number, shared: SharedByRuns) {
@@ -116,10 +117,21 @@ export class ReplRun {
   }
 
   /** A nested run's own turns are sub-calls of the task. */
-  #counted<T>(call: () => Promise<T>): Promise<T> {
+  async #counted<T>(call: () => Promise<T>): Promise<T> {
     if (this.#depth === 0) return call();
-    this.#shared.limits.takeSubcall();
+    await this.#takeSubcall(this.#task);
     return this.#shared.limits.concurrently(call);
+  }
+
+  /** A refusal is a step, so that on replay the code is told at the same place among the answers of other calls. */
+  async #takeSubcall(task: RecursiveTask): Promise<void> {
+    try {
+      this.#shared.limits.takeSubcall();
+    } catch (error) {
+      await task.step('sub-call refused', () => null);
+      throw error;
+    }
+    this.#subcalls += 1;
   }
 
   #tell(content: string): void {
@@ -135,9 +147,14 @@ export class ReplRun {
     return this.#depth + 1 < this.#task.options.max_depth;
   }
 
+  /** A nested run is told of its own sub-calls: how far others have got meanwhile would differ on replay. */
   get #standing(): Standing {
     const { max_turns, max_subcalls } = this.#task.options;
-    return { turn: this.#turn, maxTurns: max_turns, subcalls: this.#shared.limits.subcalls, maxSubcalls: max_subcalls };
+    const used =
+      this.#depth === 0
+        ? { subcalls: this.#shared.limits.subcalls, maxSubcalls: max_subcalls }
+        : { subcalls: this.#subcalls, maxSubcalls: undefined };
+    return { turn: this.#turn, maxTurns: max_turns, ...used };
   }
 
   /** A call out of the sandbox. What it throws is told to the code there; what no code may catch ends the task instead. */
@@ -155,7 +172,7 @@ export class ReplRun {
   async #askSubModel(task: RecursiveTask, prompt: string): Promise<string> {
     const { sub_model, max_subcall_tokens, temperature } = task.options;
     const { limits } = this.#shared;
-    limits.takeSubcall();
+    await this.#takeSubcall(task);
     const reply = await limits.concurrently(() =>
       ask(task, limits, {
         model: sub_model,

@@ -5,7 +5,8 @@ export interface Standing {
   turn: number;
   maxTurns: number;
   subcalls: number;
-  maxSubcalls: number;
+  /** Undefined for a nested run, which shares what there is with others. */
+  maxSubcalls: number | undefined;
 }
 
 /** What the root model is told after its code was run. */
@@ -36,5 +37,7 @@ function refusal(problems: string[]): string {
 
 function where({ turn, maxTurns, subcalls, maxSubcalls }: Standing): string {
   const last = turn === maxTurns - 1 ? ' The next turn is the last: answer in it.' : '';
-  return `(Turn ${turn} of ${maxTurns} is over; ${subcalls} of ${maxSubcalls} sub-calls are used.${last})`;
+  const used =
+    maxSubcalls === undefined ? `sub-calls used here: ${subcalls}` : `${subcalls} of ${maxSubcalls} sub-calls are used`;
+  return `(Turn ${turn} of ${maxTurns} is over; ${used}.${last})`;
 }

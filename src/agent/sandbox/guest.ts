@@ -102,7 +102,7 @@ export class Guest {
     this.#calls.delete(call);
     this.#goOn(() => {
       this.#isSettling = true;
-      if (ok) this.#context.newString(value).consume((text) => deferred.resolve(text));
+      if (ok) this.#quickJs.newText(value).consume((text) => deferred.resolve(text));
       else {
         this.#output.write(`[sub-call ${call}: ${value}]\n`);
         this.#context.newError(value).consume((error) => deferred.reject(error));
@@ -227,7 +227,7 @@ export class Guest {
       result.error.dispose();
       return 'the state cannot be written down';
     }
-    return result.value.consume((text) => this.#context.getString(text));
+    return result.value.consume((text) => this.#quickJs.textOf(text));
   }
 
   #call(inside: QuickJSHandle, value: QuickJSHandle): void {

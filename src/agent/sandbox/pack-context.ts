@@ -21,7 +21,7 @@ export function documentsOf(context: Context): readonly Document[] {
 /** Lays the texts of a context into memory that threads share. */
 export function packContext(context: Context): PackedContext {
   const documents = documentsOf(context);
-  const texts = documents.map(({ text }) => Buffer.from(text.replaceAll('\0', '\uFFFD'))); // NUL would end a text in the sandbox
+  const texts = documents.map(({ text }) => Buffer.from(text));
   const ends: number[] = [];
   for (const text of texts) ends.push((ends.at(-1) ?? 0) + text.length);
   const bytes = new SharedArrayBuffer(ends.at(-1) ?? 0);

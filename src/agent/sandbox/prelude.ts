@@ -65,20 +65,11 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
   const splitText = String.prototype.split;
   const sortList = Array.prototype.sort;
   const joinList = Array.prototype.join;
-  const wellFormed = String.prototype.toWellFormed;
-  const includes = String.prototype.includes;
 
   const slice = (text: string, from: number, to?: number): string => apply(sliceOf, text, [from, to]);
 
   /** A list or an object on which nothing has an effect that the guest puts into prototypes: no `toJSON`, no setter. */
   const bare = <T extends object>(value: T): T => setPrototypeOf(value, null);
-
-  /** A text as it crosses the border, where the character NUL would end it; neither that nor half a surrogate pair can be stored. */
-  function crossing(text: string): string {
-    const whole: string = apply(wellFormed, text, []);
-    if (!apply(includes, whole, ['\0'])) return whole;
-    return apply(joinList, apply(splitText, whole, ['\0']), ['\uFFFD']);
-  }
 
   // What differs between two runs, or tells when memory is collected, does not exist here. The clock stands still outside of this code.
   for (const name of ['WeakRef', 'FinalizationRegistry', 'SharedArrayBuffer']) Reflect.deleteProperty(globalThis, name);
@@ -132,8 +123,8 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
 
   function write(text: string): void {
     const half = config.maxWriteChars / 2;
-    if (text.length <= config.maxWriteChars) host.write(crossing(text), 0, '');
-    else host.write(crossing(slice(text, 0, half)), text.length - 2 * half, crossing(slice(text, text.length - half)));
+    if (text.length <= config.maxWriteChars) host.write(text, 0, '');
+    else host.write(slice(text, 0, half), text.length - 2 * half, slice(text, text.length - half));
   }
 
   function llm(prompt: string): Promise<string> {
@@ -172,7 +163,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
       throw new NativeTypeError(
         `${name}: a prompt of ${prompt.length} characters; at most ${config.maxPromptChars}. Give it less text at a time`,
       );
-    return crossing(prompt);
+    return prompt;
   }
 
   function checkSlice(part: unknown): unknown {
@@ -196,7 +187,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
   }
 
   function search(pattern: unknown, limit = 20): Passage[] {
-    if (typeof pattern === 'string') return parse(host.search(crossing(pattern), +limit));
+    if (typeof pattern === 'string') return parse(host.search(pattern, +limit));
     if (!(pattern instanceof NativeRegExp))
       throw new NativeTypeError('search(pattern): words, or a regular expression');
     const found: Passage[] = [];
@@ -232,7 +223,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
   }
 
   function fold(text: unknown): string {
-    return host.fold(crossing(`${text}`));
+    return host.fold(`${text}`);
   }
 
   function answer(given: unknown): void {
@@ -245,9 +236,9 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
       const { document, quote } = (citations[index] ?? {}) as { document?: unknown; quote?: unknown };
       if (typeof document !== 'string' || typeof quote !== 'string')
         throw new NativeTypeError(`${usage}: citation ${index + 1} must be { document, quote }, both strings`);
-      checked[index] = bare({ document: crossing(document), quote: crossing(quote) });
+      checked[index] = bare({ document: document, quote: quote });
     }
-    host.answer(stringify(bare({ text: crossing(text), citations: checked })));
+    host.answer(stringify(bare({ text: text, citations: checked })));
   }
 
   const scaffold = new NativeMap<unknown, string>();
@@ -367,7 +358,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
       describeProperty(globals, names[index] ?? '', 0);
     }
     if (room < 0) written[written.length] = `and ${-room} more`;
-    return crossing(apply(joinList, written, [';']));
+    return apply(joinList, written, [';']);
 
     function describeProperty(owner: object, key: PropertyKey, depth: number): void {
       const property = getOwnPropertyDescriptor(owner, key);

@@ -67,6 +67,7 @@ export class QuickJs {
   /** The compiled prelude, and the object of host functions that it takes. */
   readonly prelude: QuickJSHandle;
   readonly host: QuickJSHandle;
+  readonly #json: Record<'parse' | 'stringify', QuickJSHandle>;
   readonly #memory: { readonly buffer: ArrayBuffer };
   readonly #pristine: Uint8Array;
   readonly #maxPages: number;
@@ -94,6 +95,10 @@ export class QuickJs {
     runtime.setMaxStackSize(STACK_BYTES);
     runtime.setInterruptHandler(() => this.#callbacks?.shouldStop() ?? false);
     this.context = runtime.newContext();
+    this.#json = this.context.getProp(this.context.global, 'JSON').consume((json) => ({
+      parse: this.context.getProp(json, 'parse'),
+      stringify: this.context.getProp(json, 'stringify'),
+    }));
     this.host = this.#hostObject();
     this.prelude = this.context.unwrapResult(this.context.evalCode(`(${prelude.toString()})`, 'prelude.js'));
     this.#pristine = new Uint8Array(memory.buffer.slice(0, endOfUse(memory.buffer)));
@@ -113,6 +118,26 @@ export class QuickJs {
     kept.push(this);
   }
 
+  /** A text for the guest. The library takes a NUL character for the end of it, so one that has any goes in as JSON. */
+  newText(text: string): QuickJSHandle {
+    const { context } = this;
+    if (!text.includes('\0')) return context.newString(text);
+    const json = context.newString(JSON.stringify(text));
+    return json.consume((json) =>
+      context.unwrapResult(context.callFunction(this.#json.parse, context.undefined, json)),
+    );
+  }
+
+  /** A text of the guest, whole; halves of characters beyond 16 bits, which no request may hold, are replaced. */
+  textOf(handle: QuickJSHandle): string {
+    const { context } = this;
+    const text = context.getString(handle);
+    const length = context.getProp(handle, 'length').consume((length) => context.getNumber(length));
+    if (text.length === length) return text;
+    const json = context.unwrapResult(context.callFunction(this.#json.stringify, context.undefined, handle));
+    return (JSON.parse(json.consume((json) => context.getString(json))) as string).toWellFormed();
+  }
+
   #hostObject(): QuickJSHandle {
     const { context } = this;
     const object = context.newObject();
@@ -120,12 +145,12 @@ export class QuickJs {
       context
         .newFunction(name, (...values) => (this.#callbacks && implement(this.#callbacks, values)) ?? context.undefined)
         .consume((f) => context.setProp(object, name, f));
-    const text = (handle: QuickJSHandle | undefined) => (handle ? context.getString(handle) : '');
+    const text = (handle: QuickJSHandle | undefined) => (handle ? this.textOf(handle) : '');
     const number = (handle: QuickJSHandle | undefined) => (handle ? context.getNumber(handle) : 0);
     define('write', (to, [head, skipped, tail]) => void to.write(text(head), number(skipped), text(tail)));
     define('answer', (to, [json]) => void to.answer(text(json)));
-    define('text', (to, [index]) => context.newString(to.text(number(index))));
-    define('fold', (to, [unfolded]) => context.newString(to.fold(text(unfolded))));
+    define('text', (to, [index]) => this.newText(to.text(number(index))));
+    define('fold', (to, [unfolded]) => this.newText(to.fold(text(unfolded))));
     define('search', (to, [words, limit]) => context.newString(to.search(text(words), number(limit))));
     define('call', (to, [kind, payload]) => to.call(text(kind), text(payload)).handle.dup());
     return object;
