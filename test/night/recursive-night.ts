@@ -38,38 +38,35 @@ async function main(): Promise<void> {
   if (wrong.length > 0) process.exitCode = 1;
 }
 
+/** One line for each figure, one column for each night. */
 function printTable(nights: Record<string, RecursiveNight>): void {
-  const percent = (count: number, of: number) => `${((100 * count) / of).toFixed(1)} %`;
-  console.table(
-    Object.fromEntries(
-      Object.entries(nights).map(([name, night]) => {
-        const answers = [...night.answers.values()];
-        const citations = answers.reduce((sum, answer) => sum + answer.citations, 0);
-        const bad = answers.reduce((sum, { badCitations }) => sum + badCitations.length, 0);
-        const databases = night.kills.filter(({ target }) => target === 'database').length;
-        return [
-          name,
-          {
-            completed: `${night.completed} of ${night.questions}`,
-            'citations that check': `${citations - bad} of ${citations}`,
-            'a reference answer in it': percent(
-              answers.filter(({ hasReference }) => hasReference).length,
-              night.questions,
-            ),
-            calls: night.calls,
-            charges: night.charges,
-            'charged twice': [...night.duplicates.values()].reduce((sum, extra) => sum + extra, 0),
-            'of them named': [...night.duplicates.keys()].filter((call) => night.named.has(call)).length,
-            'named in doubt': night.named.size,
-            kills: `${night.kills.length} (${databases} of the database)`,
-            'attempts lost': night.attemptsLost,
-            replayed: night.replayed,
-            seconds: Math.round(night.seconds),
-          },
-        ];
-      }),
-    ),
-  );
+  const columns = Object.entries(nights).map(([name, night]) => ({ night: name, ...figuresOf(night) }));
+  const names = Object.keys(columns[0] ?? {}) as (keyof (typeof columns)[number])[];
+  for (const name of names)
+    process.stdout.write(`${name.padEnd(28)}${columns.map((column) => String(column[name]).padStart(20)).join('')}\n`);
+}
+
+function figuresOf(night: RecursiveNight) {
+  const answers = [...night.answers.values()];
+  const citations = answers.reduce((sum, answer) => sum + answer.citations, 0);
+  const bad = answers.reduce((sum, { badCitations }) => sum + badCitations.length, 0);
+  const alike = answers.filter(({ hasReference }) => hasReference).length;
+  const count = (target: 'worker' | 'database') => night.kills.filter((kill) => kill.target === target).length;
+  return {
+    'completed questions': `${night.completed} of ${night.questions}`,
+    'citations that check': `${citations - bad} of ${citations}`,
+    'contain a reference answer': `${((100 * alike) / night.questions).toFixed(1)} %`,
+    calls: night.calls,
+    charges: night.charges,
+    'calls charged twice': night.duplicates.size,
+    'of them named in doubt': [...night.duplicates.keys()].filter((call) => night.named.has(call)).length,
+    'named in doubt': night.named.size,
+    'workers killed': count('worker'),
+    'databases killed': count('database'),
+    'attempts lost': night.attemptsLost,
+    'replayed calls': night.replayed,
+    seconds: night.seconds.toFixed(0),
+  };
 }
 
 await main();
