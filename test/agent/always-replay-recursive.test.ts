@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { licenceQuestions } from '../../examples/licences/generate.ts';
 import { packageRoot } from '../../src/postgres/package-root.ts';
 import { rootTurn } from '../../src/simulator/root-program.ts';
-import { temporaryFolder } from '../simulator/forked-simulator.ts';
+import { forkSimulator, temporaryFolder } from '../simulator/forked-simulator.ts';
 import { runCommand } from '../support/command.ts';
 import { createTestDatabase } from '../support/database.ts';
 
@@ -12,6 +12,8 @@ const REPORTS = join(packageRoot(), 'examples', 'licences', 'reports');
 /** Three whose programs are written in most of the styles that the simulated root model has. */
 const QUESTIONS = licenceQuestions(10).filter(({ item }) => ['4', '9', '10'].includes(item));
 const CALLS = 3 * 25;
+/** Replies come in another order than they were asked for: a replay that mixed them up would diverge. */
+const OUT_OF_ORDER = ['--latency-ms', '1-20'];
 const PATIENCE_MS = 300_000;
 
 interface Night {
@@ -36,7 +38,9 @@ afterAll(() => folder?.remove());
 /** The questions about all reports together, by the commands that a person gives. Every night has a database of its own, so that keys are the same. */
 async function night(name: string, extra: Record<string, string> = {}): Promise<Night> {
   const db = await createTestDatabase();
-  const environment = { DATABASE_URL: db.url, MADRUGADA_HOME: join(folder.path, 'home'), ...extra };
+  const bill = join(folder.path, `${name}.jsonl`);
+  const simulator = await forkSimulator(bill, OUT_OF_ORDER);
+  const environment = { DATABASE_URL: db.url, ANTHROPIC_BASE_URL: simulator.url, ...extra };
   const madrugada = async (...words: string[]) => {
     const { code, stdout, stderr } = await runCommand(words, { folder: folder.path, environment });
     expect(code, `${words.join(' ')}: ${stderr}`).toBe(0);
@@ -45,14 +49,14 @@ async function night(name: string, extra: Record<string, string> = {}): Promise<
   try {
     const options = ['--version', 'v1', '--agent', 'recursive', '--option', `documents=${REPORTS}`];
     await madrugada('batch', 'load', 'licences', 'questions.jsonl', ...options);
-    const bill = `${name}.jsonl`;
-    const counts = '--workers 1 --concurrency 3 --json'.split(' ');
-    const account = JSON.parse(await madrugada('run', 'licences', '--simulate', '--bill', bill, ...counts));
+    const run = 'run licences --workers 1 --concurrency 3 --json'.split(' ');
+    const account = JSON.parse(await madrugada(...run));
     await madrugada('bill', 'import', 'licences', bill);
     const audit = JSON.parse(await madrugada('audit', 'licences', '--json'));
     const answers = await madrugada('answers', 'licences');
     return { account, audit, results: answers.trimEnd().split('\n').map(resultIn) };
   } finally {
+    await simulator.stop();
     await db.drop();
   }
 }

@@ -10,6 +10,8 @@ import { CALLS_PER_QUESTION, type RecursiveNight, runRecursiveNight } from './ru
 const QUESTIONS = 20;
 /** Draws a worker, the database and a worker, all of them long before the end. */
 const SEED = 28;
+/** Replies come in another order than they were asked for: a replay that mixed them up would diverge. */
+const OUT_OF_ORDER = '2-20';
 const PATIENCE_MS = 300_000;
 
 let folder: string;
@@ -22,9 +24,9 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'madrugada-recursive-'));
   chmodSync(folder, 0o755); // a server that root starts must reach it
   batch = await writeFaquad(folder, QUESTIONS);
-  const night = (name: string, kills: number) =>
-    runRecursiveNight({ folder: join(folder, name), batch, workers: 2, concurrency: 4, kills, seed: SEED });
-  [plain, killed] = await Promise.all([night('plain', 0), night('killed', 3)]);
+  const night = (name: string, kills: number, latencyMs?: string) =>
+    runRecursiveNight({ folder: join(folder, name), batch, workers: 2, concurrency: 4, kills, seed: SEED, latencyMs });
+  [plain, killed] = await Promise.all([night('plain', 0), night('killed', 3, OUT_OF_ORDER)]);
 }, PATIENCE_MS);
 afterAll(() => {
   if (FAQUAD_IS_THERE) rmSync(folder, { recursive: true });

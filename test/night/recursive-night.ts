@@ -12,6 +12,7 @@ async function main(): Promise<void> {
     options: {
       questions: { type: 'string', default: '400' },
       kills: { type: 'string', default: '20' },
+      'latency-ms': { type: 'string' },
       seed: { type: 'string', default: String(Date.now() % 1e6) },
     },
   });
@@ -27,7 +28,12 @@ async function main(): Promise<void> {
     const batch = await writeFaquad(folder, Number(values.questions));
     const common = { batch, workers: 3, concurrency: 4, seed: Number(values.seed) };
     const plain = await runRecursiveNight({ ...common, folder: join(folder, 'plain'), kills: 0 });
-    const killed = await runRecursiveNight({ ...common, folder: join(folder, 'killed'), kills: Number(values.kills) });
+    const killed = await runRecursiveNight({
+      ...common,
+      folder: join(folder, 'killed'),
+      kills: Number(values.kills),
+      latencyMs: values['latency-ms'],
+    });
     printTable({ plain, killed });
     wrong = [...problemsOf(plain), ...problemsOf(killed), ...differencesOf(plain, killed)];
   } finally {
