@@ -6,13 +6,16 @@ import { FAQUAD_IS_MISSING, FAQUAD_IS_THERE, writeFaquad } from '../support/faqu
 import { differencesOf, problemsOf } from './recursive-verdict.ts';
 import { type RecursiveNight, runRecursiveNight } from './run-recursive-night.ts';
 
-/** `npm run test:recursive`: a night without and one with kills. Prints what they came to; exits 1 if something is not as it must be. */
+/**
+ * `npm run test:recursive`: a night by `run --simulate` without a kill, and one with kills, in which replies come out of order. Prints what
+ * they came to; exits 1 if something is not as it must be.
+ */
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
       questions: { type: 'string', default: '400' },
       kills: { type: 'string', default: '20' },
-      'latency-ms': { type: 'string' },
+      'latency-ms': { type: 'string', default: '2-20' },
       seed: { type: 'string', default: String(Date.now() % 1e6) },
     },
   });
