@@ -4,7 +4,7 @@ import { allBatches, type Batch, findBatch } from '../batch/find-batch.ts';
 import { batchFigures, countTasks } from '../batch/show-batch.ts';
 import { positiveInteger } from './flags.ts';
 import { type LoadFlags, loadList } from './load-list.ts';
-import { type CommonFlags, formatTable, printResult } from './output.ts';
+import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
 import { withClient } from './with-client.ts';
 
 interface PersonFlags extends CommonFlags {
@@ -115,7 +115,7 @@ async function show(name: string, flags: CommonFlags): Promise<void> {
       `tasks: ${completed} completed, ${failed} failed, ${running} running, ${pending} pending`,
       `calls: ${figures.calls} answered, ${figures.charged} charged for US$ ${figures.spentUsd}, ${figures.refused} refused, ${figures.inDoubt} in doubt`,
     ];
-    printResult(flags, { ...batch, figures }, lines.join('\n'));
+    printResult(flags, { ...snakeKeys(batch), figures: snakeKeys(figures) }, lines.join('\n'));
   });
 }
 

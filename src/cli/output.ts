@@ -40,3 +40,13 @@ export function formatTable(headings: string[], rows: (string | number)[][]): st
     )
     .join('\n');
 }
+
+/** The same object with keys as JSON documents of this program have them, `spentUsd` as `spent_usd`; its values, which may be a user's own, stay as they are. */
+export function snakeKeys(object: object): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(object).map(([key, value]) => [
+      key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      value,
+    ]),
+  );
+}

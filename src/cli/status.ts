@@ -5,7 +5,7 @@ import { allBatches, type Batch, findBatch } from '../batch/find-batch.ts';
 import { batchFigures } from '../batch/show-batch.ts';
 import { busySlots, failedTasks, recentRefusals, stopInForce, waitingTasks } from '../batch/status.ts';
 import { MadrugadaError } from '../errors.ts';
-import { type CommonFlags, formatTable, printResult } from './output.ts';
+import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
 import { withClient } from './with-client.ts';
 
 const WATCH_MS = 2_000;
@@ -44,7 +44,7 @@ async function status(name: string | undefined, flags: CommonFlags & { watch?: b
       ].join('\n\n');
       const document = {
         stopped: stop ?? null,
-        batches: reports.map(({ batch, ...rest }) => ({ batch: batch.key, state: batch.state, ...rest })),
+        batches: reports.map(documentOf),
       };
       printResult(flags, document, (flags.watch ? CLEAR_SCREEN : '') + text);
       if (flags.watch) await delay(WATCH_MS);
@@ -66,6 +66,18 @@ async function report(client: Client, batch: Batch) {
     waiting: await waitingTasks(client, batch.key),
     failed: await failedTasks(client, batch.key),
     refusals: await recentRefusals(client, batch.key),
+  };
+}
+
+function documentOf({ batch, figures, slots, waiting, failed, refusals }: Report) {
+  return {
+    batch: batch.key,
+    state: batch.state,
+    figures: snakeKeys(figures),
+    slots: slots.map(snakeKeys),
+    waiting: waiting.map(snakeKeys),
+    failed,
+    refusals,
   };
 }
 

@@ -1,10 +1,15 @@
 import type { Command } from 'commander';
+import { conversationOf, type TaskConversation } from '../agent/recursive/conversation.ts';
 import { type ShownTask, showTask } from '../batch/show-task.ts';
-import { type CommonFlags, formatTable, printResult } from './output.ts';
+import { foldLines } from './fold-lines.ts';
+import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
+import { conversationDocument, conversationLines } from './task-conversation.ts';
+import { terminalText } from './terminal-text.ts';
 import { withClient } from './with-client.ts';
 
 const HELP = `
-Every attempt with the calls it replayed and sent, and every dispatch with what became of it.
+Every attempt with the calls it replayed and sent, and every dispatch with what became of it. Of a task of the agent "recursive" also its
+whole conversation with the REPL, turn by turn: what the root model wrote, its sub-calls, and what it was told in return.
 
 Example:
   madrugada task show 2026-11:215:v3
@@ -16,19 +21,40 @@ export function register(program: Command): void {
   task
     .command('show <task>')
     .description('show a task with its attempts and calls, live and replayed')
-    .option('--bodies', 'with requests and responses')
+    .option('--bodies', 'with requests and responses, and nothing shortened')
     .addHelpText('after', HELP)
     .action(show);
 }
 
+/** The agent whose tasks are shown as a conversation. */
+const CONVERSING = 'recursive';
+
 async function show(key: string, flags: CommonFlags & { bodies?: boolean }): Promise<void> {
+  const whole = flags.bodies === true;
   await withClient('auditor', async (client) => {
-    const task = await showTask(client, key, flags.bodies === true);
-    printResult(flags, task, describe(task));
+    const task = await showTask(client, key, (agent) => whole || agent === CONVERSING);
+    const conversation = task.agent === CONVERSING ? conversationOf(task) : undefined;
+    const text = [
+      terminalText(describe(task, whole)),
+      ...(conversation ? ['', foldedForTerminal(conversationLines(conversation, task, whole))] : []),
+    ].join('\n');
+    printResult(flags, documentOf(task, conversation, whole), text);
   });
 }
 
-function describe(task: ShownTask): string {
+function documentOf(task: ShownTask, conversation: TaskConversation | undefined, whole: boolean): object {
+  const { attempts, calls, steps, failure } = task;
+  return {
+    ...snakeKeys(task),
+    failure: failure && snakeKeys(failure),
+    attempts: attempts.map(snakeKeys),
+    calls: calls.map(({ request, response, ...call }) => snakeKeys(whole ? { ...call, request, response } : call)),
+    steps,
+    ...(conversation && { conversation: conversationDocument(conversation, whole) }),
+  };
+}
+
+function describe(task: ShownTask, whole: boolean): string {
   const { key, state, slot, waitingFor, notBefore, failure, result, spentUsd } = task;
   const waiting = waitingFor && `waits for ${waitingFor}${notBefore ? ` until ${notBefore.toISOString()}` : ''}`;
   return [
@@ -41,8 +67,13 @@ function describe(task: ShownTask): string {
     attemptTable(task),
     '',
     callTable(task),
-    ...bodies(task),
+    ...(whole ? bodies(task) : []),
   ].join('\n');
+}
+
+/** A terminal would break long lines as well, but without their margin. */
+function foldedForTerminal(lines: string[]): string {
+  return foldLines(terminalText(lines.join('\n')), process.stdout.columns ?? Infinity);
 }
 
 /** What a person does next. */
@@ -78,14 +109,21 @@ function callTable({ calls }: ShownTask): string {
   return formatTable(
     ['call', 'dispatch', 'attempt', 'model', 'outcome', 'status', 'US$', 'sent', 'message'],
     calls.map((c) => [
-      ...[c.seq, c.dispatch, c.attempt, c.model ?? '', c.kind + (c.answers ? ', answers' : ''), c.status ?? ''],
+      ...[
+        c.seq,
+        c.dispatch,
+        c.attempt,
+        c.model ?? '',
+        [c.kind, c.answers && 'answers', c.setAside && 'set aside'].filter(Boolean).join(', '),
+        c.status ?? '',
+      ],
       ...[c.costUsd ?? '', c.sentAt.toISOString(), c.error ?? ''],
     ]),
   );
 }
 
 function bodies({ calls }: ShownTask): string[] {
-  return calls.flatMap(({ seq, dispatch, request, response }) =>
-    request === undefined ? [] : ['', `call ${seq}, dispatch ${dispatch}`, `> ${request}`, `< ${response ?? ''}`],
-  );
+  return calls.flatMap(({ seq, dispatch, request, response }) => [
+    ...['', `call ${seq}, dispatch ${dispatch}`, `> ${request ?? ''}`, `< ${response ?? ''}`],
+  ]);
 }

@@ -135,11 +135,11 @@ async function record(
   });
   await failpoint('journal.outcome.after', lease.key);
   if (ending.kind === 'charged') env.onCharge(fields.costUsd);
-  if (ending.refusal?.kind === 'credentials') {
+  if (ending.refusal?.kind === 'account') {
     await patiently(() =>
       env.pool.query('SELECT madrugada.stop_batch($1, $2)', [
         lease.batchKey,
-        `the provider refuses our credentials: ${ending.error}`,
+        `the provider refuses this account: ${ending.error}`,
       ]),
     );
     return {

@@ -85,6 +85,12 @@ export function errorMessage(body: string): string {
   return stringOf(error?.message) ?? stringOf(error?.type) ?? (body.slice(0, 200) || 'no message');
 }
 
+/** The `error.code` of an error body or event, where OpenAI says what its type leaves open. */
+export function errorCode(body: string): string | undefined {
+  const parsed = parse(body);
+  return parsed && isObject(parsed.error) ? stringOf(parsed.error.code) : undefined;
+}
+
 /** The `error.type` of an error body or event. */
 export function errorType(body: string): string | undefined {
   const parsed = parse(body);

@@ -52,7 +52,7 @@ test('the same module elsewhere has the same digest', async () => {
 test('an agent that is neither built in nor a file is refused, and what is built in is named', async () => {
   await expect(loadAgent('promtp')).rejects.toMatchObject({
     exitCode: 2,
-    message: 'agent promtp: no such file, and not a built-in agent (prompt)',
+    message: 'agent promtp: no such file, and not a built-in agent (prompt, recursive)',
   });
 });
 

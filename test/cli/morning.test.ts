@@ -112,6 +112,7 @@ test('a task that failed is looked at, sent back, diverges, and is paid again by
     'dois',
     'tres',
   ]);
+  expect(shown.calls.map(({ set_aside }: { set_aside: boolean }) => set_aside)).toEqual([true, false, false]);
 });
 
 test('a batch is listed and closed', async () => {

@@ -83,7 +83,7 @@ test('a refusal of our credentials stops the batch at once, and the task goes ba
   const { rows } = await bench.db.pool.query('SELECT state, stop_reason FROM madrugada.batch WHERE batch_key = $1', [
     batch,
   ]);
-  expect(rows).toEqual([{ state: 'stopped', stop_reason: 'the provider refuses our credentials: HTTP 401: no' }]);
+  expect(rows).toEqual([{ state: 'stopped', stop_reason: 'the provider refuses this account: HTTP 401: no' }]);
 });
 
 test('a wait longer than a slot sits out parks the task instead', async () => {

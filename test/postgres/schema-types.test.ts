@@ -4,12 +4,22 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { packageRoot } from '../../src/postgres/package-root.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { generateSchemaTypes } from '../support/schema-types.ts';
+import { until } from '../support/until.ts';
 
 let db: TestDatabase;
 beforeAll(async () => {
   db = await createTestDatabase();
 });
-afterAll(() => db.drop());
+afterAll(async () => {
+  // the generator does not wait for its connections to close, and a database dropped under them is an error nobody catches
+  await until('the generator to be gone', async () => {
+    const { rows } = await db.pool.query(
+      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = ''`,
+    );
+    return rows.length === 0;
+  });
+  await db.drop();
+});
 
 test('the generated types are those of the live schema', async () => {
   const kept = await readFile(join(packageRoot(), 'src', 'postgres', 'schema-types.ts'), 'utf8');

@@ -9,10 +9,10 @@ for (const [status, type, kind] of [
   [413, 'request_too_large', 'permanent'],
   [422, 'unprocessable', 'permanent'],
   [301, '', 'permanent'],
-  [401, 'authentication_error', 'credentials'],
-  [403, 'permission_error', 'credentials'],
-  [400, 'billing_error', 'credentials'],
-  [429, 'billing_error', 'credentials'],
+  [401, 'authentication_error', 'account'],
+  [403, 'permission_error', 'account'],
+  [400, 'billing_error', 'account'],
+  [429, 'billing_error', 'account'],
   [408, 'timeout_error', 'transient'],
   [409, 'conflict_error', 'transient'],
   [429, 'rate_limit_error', 'transient'],
@@ -23,7 +23,7 @@ for (const [status, type, kind] of [
   [520, '', 'transient'],
   [529, 'overloaded_error', 'transient'],
 ] as const)
-  test(`status ${status} ${type} is a ${kind} refusal`, () => {
+  test(`status ${status} ${type} is refused as ${kind}`, () => {
     expect(classifyResponse(status, {}, body(type)).kind).toBe(kind);
   });
 
@@ -32,8 +32,8 @@ for (const [type, kind] of [
   ['rate_limit_error', 'transient'],
   ['api_error', 'transient'],
   ['timeout_error', 'transient'],
-  ['authentication_error', 'credentials'],
-  ['billing_error', 'credentials'],
+  ['authentication_error', 'account'],
+  ['billing_error', 'account'],
   ['invalid_request_error', 'permanent'],
 ] as const)
   test(`an error event ${type} in a stream is a ${kind} refusal, like its twin among the statuses`, () => {
@@ -51,15 +51,59 @@ test('a refusal by something that is no provider, such as a gateway’s page, is
   });
 });
 
-for (const [header, ms] of [
-  ['2', 2000],
-  ['0.5', 500],
-  ['3600', 3_600_000],
-  ['0', undefined],
-  ['-5', undefined],
-  ['soon', undefined],
-  ['', undefined],
+for (const [what, status, type, code, message] of [
+  [
+    'no credit, as Anthropic says it',
+    400,
+    'invalid_request_error',
+    '',
+    'Your credit balance is too low to access the API.',
+  ],
+  [
+    'a spending limit, as Anthropic says it',
+    400,
+    'invalid_request_error',
+    '',
+    'You have reached your specified API usage limits.',
+  ],
+  ['no quota, as OpenAI says it', 429, 'insufficient_quota', 'insufficient_quota', 'You exceeded your current quota'],
+  [
+    'a spending limit, as OpenAI says it',
+    400,
+    'invalid_request_error',
+    'billing_hard_limit_reached',
+    'Billing hard limit has been reached',
+  ],
+  ['a gateway that wants to be paid', 402, '', '', 'Payment required'],
 ] as const)
-  test(`retry-after ${JSON.stringify(header)} asks to wait ${ms ?? 'no stated number of'} milliseconds`, () => {
-    expect(classifyResponse(429, { 'retry-after': header }, '').retryAfterMs).toBe(ms);
+  test(`${what}, is final for the whole batch, although it looks like something else`, () => {
+    const error = JSON.stringify({ type: 'error', error: { type, code, message } });
+    expect(classifyResponse(status, {}, error).kind).toBe('account');
+    if (status !== 402) expect(classifyStreamError(error).kind).toBe('account');
+  });
+
+test('a rate limit of OpenAI stays one, whatever it says of limits', () => {
+  const error = { type: 'requests', code: 'rate_limit_exceeded', message: 'Rate limit reached for requests' };
+  expect(classifyResponse(429, {}, JSON.stringify({ error })).kind).toBe('transient');
+});
+
+const NOW = new Date('2026-12-03T02:00:00Z');
+for (const [headers, ms] of [
+  [{ 'retry-after': '2' }, 2000],
+  [{ 'retry-after': '0.5' }, 500],
+  [{ 'retry-after': '3600' }, 3_600_000],
+  [{ 'retry-after': 'Thu, 03 Dec 2026 02:00:30 GMT' }, 30_000],
+  [{ 'retry-after-ms': '1500' }, 1500],
+  [{ 'retry-after-ms': '1500', 'retry-after': '9' }, 1500],
+  [{ 'retry-after-ms': 'soon', 'retry-after': '9' }, 9000],
+  [{ 'retry-after': 'Thu, 03 Dec 2026 01:00:00 GMT' }, undefined],
+  [{ 'retry-after': '0' }, undefined],
+  [{ 'retry-after': '-5' }, undefined],
+  [{ 'retry-after': '999999999' }, undefined],
+  [{ 'retry-after': 'soon' }, undefined],
+  [{ 'retry-after': '' }, undefined],
+  [{}, undefined],
+] as [Record<string, string>, number | undefined][])
+  test(`${JSON.stringify(headers)} asks to wait ${ms ?? 'no stated number of'} milliseconds`, () => {
+    expect(classifyResponse(429, headers, '', NOW).retryAfterMs).toBe(ms);
   });

@@ -6,6 +6,11 @@ export const citedAnswer = z.object({
   text: z.string(),
   citations: z.array(z.object({ document: z.string(), quote: z.string() })),
 });
+/** An answer is for people to read. */
+const MAX_TEXT_CHARS = 100_000;
+/** As JSON writes it. */
+const NUL = '\\u0000';
+
 export type CitedAnswer = z.infer<typeof citedAnswer>;
 
 /**
@@ -17,6 +22,10 @@ export function checkAnswer(answer: CitedAnswer, context: Context): string[] {
   const folded = new Map<string, string>();
   const problems: string[] = [];
   if (answer.text.trim() === '') problems.push('the text of the answer is empty');
+  if (answer.text.length > MAX_TEXT_CHARS)
+    problems.push(`the text has ${answer.text.length} characters; at most ${MAX_TEXT_CHARS}`);
+  if (JSON.stringify(answer).includes(NUL))
+    problems.push('it contains a NUL character, which the database cannot keep');
   if (answer.citations.length === 0) problems.push('there is no citation: an answer needs at least one');
   for (const [index, { document, quote }] of answer.citations.entries()) {
     const text = texts.get(document);

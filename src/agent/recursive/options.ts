@@ -8,7 +8,7 @@ const count = (fallback: number, least: number, most: number) =>
   wholeNumber.pipe(z.number().min(least).max(most)).default(fallback);
 
 /** Options of a batch for the agent `recursive`; all are text on the command line. */
-export const recursiveOptions = z.strictObject({
+const shape = {
   /** A folder of text files: what `context` holds, unless an input brings its own. */
   documents: z.string().refine(isFolder, 'there is no such folder').optional(),
   root_model: z.string().min(1).default('claude-opus-4-6'),
@@ -38,6 +38,13 @@ export const recursiveOptions = z.strictObject({
   temperature: number('a number').pipe(z.number().min(0).max(1)).optional(),
   /** How long the provider is to keep what stays the same from turn to turn. */
   cache: z.enum(['off', '5m', '1h']).default('5m'),
+};
+
+export const recursiveOptions = z.strictObject(shape, {
+  error: (issue) =>
+    issue.code === 'unrecognized_keys'
+      ? `there is no option ${issue.keys.join(', ')}; there are ${Object.keys(shape).join(', ')}`
+      : undefined,
 });
 
 export type RecursiveOptions = z.infer<typeof recursiveOptions>;

@@ -40,6 +40,13 @@ export function firstMessage(question: string, context: Context): string {
   return `<question>${question}</question>\n\n${describe(context)}`;
 }
 
+/** Takes a first message apart again; undefined for any other text. */
+export function readFirstMessage(text: string): { question: string; context: string } | undefined {
+  // greedy: the description that follows the question holds no such mark, whatever the question holds
+  const [, question, context] = /^<question>([\s\S]*)<\/question>\n\n(`context` is [\s\S]*)$/.exec(text) ?? [];
+  return question === undefined || context === undefined ? undefined : { question, context };
+}
+
 function describe(context: Context): string {
   if (typeof context === 'string') return `\`context\` is a string of ${context.length} characters.`;
   const documents = documentsOf(context);

@@ -41,8 +41,7 @@ export class GuestContext {
    * The lines that hold most of the words, whole or as the beginning of a longer one, without case and accents; rarer words weigh more.
    * Among equals the earlier comes first.
    */
-  search(words: string, limit: number): Passage[] {
-    const wanted = [...new Set(fold(words).match(WORD) ?? [])];
+  search(wanted: string[], limit: number): Passage[] {
     const passages = this.#indexed();
     const holders = wanted.map((word) =>
       passages.flatMap(({ folded }, index) => (hasWord(folded, word) ? [index] : [])),
@@ -68,6 +67,11 @@ export class GuestContext {
     );
     return this.#passages;
   }
+}
+
+/** The words of a search, folded, each once. */
+export function wordsOf(text: string): string[] {
+  return [...new Set(fold(text).match(WORD))];
 }
 
 function hasWord(folded: string, word: string): boolean {

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { QuickJSContext, QuickJSDeferredPromise, QuickJSHandle } from 'quickjs-emscripten-core';
-import { fold, type GuestContext } from './guest-context.ts';
+import { fold, type GuestContext, wordsOf } from './guest-context.ts';
 import type { PreludeConfig } from './prelude.ts';
 import type { CallOut, SandboxSettings, TurnReport } from './protocol.ts';
-import { type Callbacks, QuickJs } from './quickjs.ts';
-import { CodeError, rewriteBlock } from './rewrite.ts';
+import { type Callbacks, OutOfMemory, QuickJs } from './quickjs.ts';
+import { CodeError, rewriteBlock, TOO_DEEP } from './rewrite.ts';
 import { TurnOutput } from './turn-output.ts';
 
 /** What a guest needs of its thread. */
@@ -31,6 +31,11 @@ const MAX_STATE_CHARS = 1_000_000;
 /** Text that the host goes through for the guest: this many characters count as one tick. */
 const HOST_CHARS_A_TICK = 50_000;
 const MAX_FRAMES = 3;
+/** Characters of a failure's message that the root model sees. */
+const MAX_MESSAGE_CHARS = 2_000;
+/** Calls that may be open at a time, and characters sent that count as one tick: both wait in the memory of the whole process. */
+const MAX_OPEN_CALLS = 10_000;
+const CALL_CHARS_A_TICK = 5_000;
 
 /** One turn under way. */
 interface Turn {
@@ -58,6 +63,8 @@ export class Guest {
   #issued: CallOut[] = [];
   #ticks = 0;
   #maxTicks = MAX_TICKS;
+  /** While an answer is handed in, which runs no code of the guest's, nothing is stopped, however much it has spent. */
+  #isSettling = false;
 
   /** Opens a sandbox. */
   static async open(settings: SandboxSettings, texts: GuestContext, host: GuestHost): Promise<Guest> {
@@ -94,11 +101,13 @@ export class Guest {
     if (deferred === undefined) return;
     this.#calls.delete(call);
     this.#goOn(() => {
+      this.#isSettling = true;
       if (ok) this.#quickJs.newText(value).consume((text) => deferred.resolve(text));
       else {
         this.#output.write(`[sub-call ${call}: ${value}]\n`);
         this.#context.newError(value).consume((error) => deferred.reject(error));
       }
+      this.#isSettling = false;
       deferred.dispose();
     });
   }
@@ -155,7 +164,8 @@ export class Guest {
     try {
       const evaluated = this.#context.evalCode(rewriteBlock(code), `turn-${turn.number}${suffix}.js`);
       if (evaluated.error) {
-        turn.failure = this.#explain(evaluated.error);
+        const failure = this.#explain(evaluated.error);
+        turn.failure = failure.startsWith('SyntaxError: stack overflow') ? notRun(TOO_DEEP) : failure;
         return;
       }
       const called = evaluated.value.consume((block) =>
@@ -165,7 +175,7 @@ export class Guest {
       else turn.main = called.value;
     } catch (error) {
       if (!(error instanceof CodeError)) throw error;
-      turn.failure = `SyntaxError: ${error.message}. Nothing of this block was run.`;
+      turn.failure = notRun(error.message);
     }
   }
 
@@ -177,8 +187,7 @@ export class Guest {
       else if (this.#calls.size > 0) return false;
       else turn.failure = 'The code awaits a promise that nothing will ever settle.';
     } else if (state.type === 'rejected') {
-      turn.failure = this.#isSpent ? tooManySteps() : this.#explain(state.error);
-      if (this.#isSpent) state.error.dispose();
+      turn.failure = this.#explain(state.error);
     } else {
       this.#call(this.#inside.show, state.value);
       state.value.dispose();
@@ -197,6 +206,7 @@ export class Guest {
 
   #end(turn: Turn): TurnReport {
     if (turn.failure === undefined && this.#isSpent) turn.failure = tooManySteps();
+    this.#turn = undefined; // the guest's traps may run once more while its state is written down; they reach nobody
     const output = this.#output.toString();
     const report: TurnReport = {
       output,
@@ -204,7 +214,6 @@ export class Guest {
       answer: this.#answer,
       state: digest([this.#state(), output, turn.failure ?? '', this.#answer ?? '']),
     };
-    this.#turn = undefined;
     this.#answer = undefined;
     this.#output = new TurnOutput(this.#settings.maxOutputChars);
     return report;
@@ -229,6 +238,10 @@ export class Guest {
 
   /** What went wrong, with the lines of the guest's own code; disposes of the error. */
   #explain(error: QuickJSHandle): string {
+    if (this.#isSpent) {
+      error.dispose();
+      return tooManySteps();
+    }
     const result = error.consume((error) =>
       this.#context.callFunction(this.#inside.explain, this.#context.undefined, error),
     );
@@ -240,7 +253,7 @@ export class Guest {
       string,
       string,
     ];
-    return [message, ...framesOf(stack)].join('\n');
+    return [shorten(message), ...framesOf(stack)].join('\n');
   }
 
   /** The host's work is not stopped half-way, so it is counted beforehand. */
@@ -275,16 +288,22 @@ export class Guest {
     return {
       shouldStop: () => {
         this.#ticks += 1;
-        return this.#isSpent;
+        return this.#isSpent && !this.#isSettling;
       },
       write: (head, skipped, tail) => this.#output.write(head, skipped, tail),
-      text: (index) => this.#texts.text(index),
+      text: (index) => {
+        const text = this.#texts.text(index);
+        this.#countHostWork(text.length);
+        return text;
+      },
       fold: (text) => {
         this.#countHostWork(text.length);
         return fold(text);
       },
-      search: (words, limit) => {
-        this.#countHostWork(this.#texts.chars);
+      search: (asked, limit) => {
+        this.#countHostWork(asked.length);
+        const words = wordsOf(asked);
+        this.#countHostWork(this.#texts.chars * Math.max(1, words.length));
         return JSON.stringify(this.#texts.search(words, limit));
       },
       answer: (json) => {
@@ -295,7 +314,13 @@ export class Guest {
   }
 
   #issue(kind: string, payload: string): QuickJSDeferredPromise {
+    if (this.#turn === undefined) throw new Error('no sub-call can be made between two turns');
+    if (this.#calls.size >= MAX_OPEN_CALLS)
+      throw new Error(`${MAX_OPEN_CALLS} sub-calls are open already: await them before making others`);
+    this.#countHostWork(payload.length * (HOST_CHARS_A_TICK / CALL_CHARS_A_TICK));
     const deferred = this.#context.newPromise();
+    if (this.#context.getPromiseState(deferred.handle).type !== 'pending')
+      throw new OutOfMemory('the memory of the sandbox is used up');
     this.#lastCall += 1;
     this.#calls.set(this.#lastCall, deferred);
     this.#issued.push({ call: this.#lastCall, kind: kind === 'recurse' ? 'recurse' : 'llm', payload });
@@ -305,6 +330,16 @@ export class Guest {
 
 function tooManySteps(): string {
   return `The code was stopped after ${(MAX_TICKS * STEPS_A_TICK) / 1_000_000} million steps. What it had assigned until then is kept.`;
+}
+
+function notRun(why: string): string {
+  return `SyntaxError: ${why}. Nothing of this block was run.`;
+}
+
+function shorten(message: string): string {
+  if (message.length <= MAX_MESSAGE_CHARS) return message;
+  const half = MAX_MESSAGE_CHARS / 2;
+  return `${message.slice(0, half)} [… ${message.length - 2 * half} characters were cut here …] ${message.slice(-half)}`;
 }
 
 /** Where in its own code the guest was; columns are those of the rewritten code, and left out. */

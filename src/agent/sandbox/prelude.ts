@@ -43,8 +43,9 @@ export interface Inside {
  */
 export function prelude(host: Host, config: PreludeConfig): Inside {
   const { stringify, parse } = JSON;
-  const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, freeze, is } = Object;
+  const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, setPrototypeOf, freeze, is, keys } = Object;
   const { ownKeys, apply } = Reflect;
+  const globals = globalThis;
   const isArray = Array.isArray;
   const NativePromise = Promise;
   const NativeError = Error;
@@ -59,12 +60,16 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
   const timeOf = Date.prototype.getTime;
   const then = Promise.prototype.then;
   const test = RegExp.prototype.test;
+  const patternOf = RegExp.prototype.toString;
   const sliceOf = String.prototype.slice;
   const splitText = String.prototype.split;
   const sortList = Array.prototype.sort;
   const joinList = Array.prototype.join;
 
   const slice = (text: string, from: number, to?: number): string => apply(sliceOf, text, [from, to]);
+
+  /** A list or an object on which nothing has an effect that the guest puts into prototypes: no `toJSON`, no setter. */
+  const bare = <T extends object>(value: T): T => setPrototypeOf(value, null);
 
   // What differs between two runs, or tells when memory is collected, does not exist here. The clock stands still outside of this code.
   for (const name of ['WeakRef', 'FinalizationRegistry', 'SharedArrayBuffer']) Reflect.deleteProperty(globalThis, name);
@@ -89,6 +94,13 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
 
   // --- what the root model uses -------------------------------------------------------------------------------------------------------
 
+  /** Texts come in when they are first looked at, and stay: code that goes through one letter by letter must not fetch it each time. */
+  const texts = bare<string[]>([]);
+  function textOf(index: number): string {
+    texts[index] ??= host.text(index);
+    return texts[index];
+  }
+
   const context = buildContext();
 
   function buildContext(): unknown {
@@ -96,7 +108,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
     return freeze(
       config.names.map((name, index) => {
         const document = { name };
-        defineProperty(document, 'text', { get: () => host.text(index), enumerable: true });
+        defineProperty(document, 'text', { get: () => textOf(index), enumerable: true });
         return freeze(document);
       }),
     );
@@ -141,7 +153,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
     if (!config.canRecurse) throw new NativeError('recurse is not offered at this depth (option max_depth): use llm');
     if (typeof question !== 'string' || question === '')
       throw new NativeTypeError('recurse(question, slice): the question must be a text');
-    return parse(await host.call('recurse', stringify({ question, context: checkSlice(part) })));
+    return parse(await host.call('recurse', stringify(bare({ question, context: checkSlice(part) }))));
   }
 
   function checkPrompt(prompt: unknown, name: string): string {
@@ -156,13 +168,13 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
 
   function checkSlice(part: unknown): unknown {
     if (typeof part === 'string' && part !== '') return part;
-    const documents: { name: string; text: string }[] = [];
+    const documents = bare<{ name: string; text: string }[]>([]);
     const given = isArray(part) ? part : [part];
     for (let index = 0; index < given.length; index += 1) {
       const { name, text } = (given[index] ?? {}) as { name?: unknown; text?: unknown };
       if (typeof name !== 'string' || typeof text !== 'string')
         throw new NativeTypeError('recurse(question, slice): the slice must be a text, or a list of { name, text }');
-      documents[index] = { name, text };
+      documents[index] = bare({ name, text });
     }
     if (documents.length === 0) throw new NativeTypeError('recurse(question, slice): the slice is empty');
     return documents;
@@ -175,12 +187,12 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
   }
 
   function search(pattern: unknown, limit = 20): Passage[] {
-    if (typeof pattern === 'string') return parse(host.search(pattern, limit));
+    if (typeof pattern === 'string') return parse(host.search(pattern, +limit));
     if (!(pattern instanceof NativeRegExp))
       throw new NativeTypeError('search(pattern): words, or a regular expression');
     const found: Passage[] = [];
     for (let index = 0; index < config.names.length; index += 1) {
-      const lines: string[] = apply(splitText, host.text(index), ['\n']);
+      const lines: string[] = apply(splitText, textOf(index), ['\n']);
       for (let line = 0; line < lines.length; line += 1) {
         const text = lines[line] ?? '';
         pattern.lastIndex = 0;
@@ -219,14 +231,14 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
     const usage = 'answer({ text, citations: [{ document, quote }] })';
     if (typeof text !== 'string') throw new NativeTypeError(`${usage}: text must be a string`);
     if (!isArray(citations)) throw new NativeTypeError(`${usage}: citations must be a list`);
-    const checked: { document: string; quote: string }[] = [];
+    const checked = bare<{ document: string; quote: string }[]>([]);
     for (let index = 0; index < citations.length; index += 1) {
       const { document, quote } = (citations[index] ?? {}) as { document?: unknown; quote?: unknown };
       if (typeof document !== 'string' || typeof quote !== 'string')
         throw new NativeTypeError(`${usage}: citation ${index + 1} must be { document, quote }, both strings`);
-      checked[index] = { document, quote };
+      checked[index] = bare({ document: document, quote: quote });
     }
-    host.answer(stringify({ text, citations: checked }));
+    host.answer(stringify(bare({ text: text, citations: checked })));
   }
 
   const scaffold = new NativeMap<unknown, string>();
@@ -248,7 +260,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
   scaffold.set(console, 'console');
   offer('console', () => console);
   if (!config.isText) scaffold.set(context, 'context');
-  offer('context', config.isText ? () => host.text(0) : () => context);
+  offer('context', config.isText ? () => textOf(0) : () => context);
 
   // --- what the host uses -------------------------------------------------------------------------------------------------------------
 
@@ -286,7 +298,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
       apply(forEachOfSet, value, [(item: unknown) => add(inspect(item, depth + 1, chain))]);
       return `Set {${parts.join(', ')}}`;
     }
-    for (const key of Object.keys(value))
+    for (const key of keys(value))
       add(`${stringify(key)}: ${inspect((value as Record<string, unknown>)[key], depth + 1, chain)}`);
     return `{${parts.join(', ')}}`;
   }
@@ -297,10 +309,11 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
 
   function explain(error: unknown): string {
     try {
-      if (error instanceof NativeError) return stringify([nameOf(error), `${error.stack}`]);
-      return stringify([`thrown: ${inspect(error)}`, '']);
+      if (error === null) return stringify(bare(['thrown: null, which is also what the end of memory looks like', '']));
+      if (error instanceof NativeError) return stringify(bare([nameOf(error), `${error.stack}`]));
+      return stringify(bare([`thrown: ${inspect(error)}`, '']));
     } catch {
-      return stringify(['an error that cannot be read', '']);
+      return stringify(bare(['an error that cannot be read', '']));
     }
   }
 
@@ -312,26 +325,39 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
     ]);
   }
 
-  const builtIn = new NativeSet<PropertyKey>(ownKeys(globalThis));
+  const builtIn = new NativeMap<PropertyKey, unknown>();
+  for (const name of ownKeys(globals)) builtIn.set(name, getOwnPropertyDescriptor(globals, name)?.value);
+  const knows = NativeMap.prototype.has;
+  const recall = NativeMap.prototype.get;
+  const remember = NativeMap.prototype.set;
 
   /** Everything the guest has put into its globals, written down; identical objects by the number of their first appearance. */
   function state(): string {
     const seen = new NativeMap<unknown, number>();
-    const written: string[] = [];
+    let lastSeen = 0;
+    const written = bare<string[]>([]);
     let room = config.maxStateChars;
     const put = (text: string) => {
       room -= text.length;
-      written[written.length] = room >= 0 ? text : `cut ${text.length}`;
+      if (room >= 0) written[written.length] = text;
     };
-    const names = apply(
-      sortList,
-      ownKeys(globalThis).filter((key) => typeof key === 'string' && !builtIn.has(key)),
-      [],
-    );
-    for (const name of names) {
-      put(name);
-      describeProperty(globalThis, name, 0);
+    const names = bare<string[]>([]);
+    const all = ownKeys(globals);
+    for (let index = 0; index < all.length; index += 1) {
+      const name = all[index];
+      if (typeof name !== 'string') continue;
+      if (
+        !apply(knows, builtIn, [name]) ||
+        !is(getOwnPropertyDescriptor(globals, name)?.value, apply(recall, builtIn, [name]))
+      )
+        names[names.length] = name;
     }
+    apply(sortList, names, []);
+    for (let index = 0; index < names.length; index += 1) {
+      put(names[index] ?? '');
+      describeProperty(globals, names[index] ?? '', 0);
+    }
+    if (room < 0) written[written.length] = `and ${-room} more`;
     return apply(joinList, written, [';']);
 
     function describeProperty(owner: object, key: PropertyKey, depth: number): void {
@@ -341,20 +367,34 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
     }
 
     function describe(value: unknown, depth: number): void {
-      if (typeof value === 'string') return void put(`s${value.length}:${value}`);
+      if (typeof value === 'string') return void put(`s${value.length}:${ends(value)}`);
       if (typeof value === 'number') return void put(is(value, -0) ? '-0' : `${value}`);
       if (typeof value === 'symbol') return void put('symbol');
       if (typeof value !== 'object' && typeof value !== 'function') return void put(`${typeof value} ${value}`);
       if (value === null) return void put('null');
-      const known = scaffold.get(value) ?? seen.get(value);
+      const known = apply(recall, scaffold, [value]) ?? apply(recall, seen, [value]);
       if (known !== undefined) return void put(`#${known}`);
-      seen.set(value, seen.size);
+      apply(remember, seen, [value, lastSeen]);
+      lastSeen += 1;
       if (depth > 100) return void put('deep');
-      if (typeof value === 'function') return void put(`f${apply(toSource, value, [])}`);
-      describeObject(value, depth + 1);
+      try {
+        describeObject(value, depth + 1);
+      } catch {
+        put('unreadable'); // a proxy, or what is of another kind than its prototype says
+      }
+    }
+
+    /** A long text, such as all of a context, must not take the room of everything else. */
+    function ends(text: string): string {
+      const most = config.maxStateChars / 50;
+      return text.length <= 2 * most ? text : `${slice(text, 0, most)}…${slice(text, text.length - most)}`;
     }
 
     function describeObject(value: object, depth: number): void {
+      if (typeof value === 'function') {
+        put(`f${apply(toSource, value, [])}`);
+        return void describeOwn(value, depth);
+      }
       if (value instanceof NativePromise) return void put('promise');
       if (value instanceof NativeMap) {
         put('map');
@@ -370,14 +410,17 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
         return void apply(forEachOfSet, value, [(item: unknown) => describe(item, depth)]);
       }
       if (value instanceof NativeDate) return void put(`date ${apply(timeOf, value, [])}`);
-      const prototype = getPrototypeOf(value);
-      put(
-        isArray(value)
-          ? `a${value.length}`
-          : `o${typeof prototype?.constructor === 'function' ? prototype.constructor.name : ''}`,
-      );
-      for (const key of ownKeys(value)) {
-        if (typeof key === 'symbol') continue;
+      if (value instanceof NativeRegExp) put(`r${apply(patternOf, value, [])}`);
+      const maker = getPrototypeOf(value)?.constructor;
+      put(isArray(value) ? `a${value.length}` : `o${typeof maker === 'function' ? maker.name : ''}`);
+      describeOwn(value, depth);
+    }
+
+    function describeOwn(value: object, depth: number): void {
+      const own = ownKeys(value);
+      for (let index = 0; index < own.length; index += 1) {
+        const key = own[index];
+        if (typeof key !== 'string') continue;
         put(key);
         describeProperty(value, key, depth);
       }

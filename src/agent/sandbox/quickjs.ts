@@ -15,14 +15,17 @@ import { prelude } from './prelude.ts';
 const PAGE_BYTES = 65_536;
 /** What a guest may use beside its context, in WASM pages: 64 MB. */
 const GUEST_PAGES = 1024;
-/** What the module asks for when it starts, in WASM pages. */
-const INITIAL_PAGES = 256;
 /** A character of the context may be held twice by a guest, in two bytes each. */
 const BYTES_PER_CHARACTER = 4;
 /** 512 KB gave an error of the host's the first time and one of the guest's the second; 256 KB with a large host stack never did. */
 const STACK_BYTES = 256 * 1024;
-/** Instances that wait in a thread to be used again. */
+/** Contexts whose room is the same up to this many pages share instances: 16 MB. */
+const CONTEXT_STEP_PAGES = 256;
+/** Instances that wait in a thread to be used again, and what a guest may have written of one for it to be kept: its pages stay in memory. */
 const KEPT_INSTANCES = 2;
+const KEPT_BYTES = 16 * 1024 * 1024;
+const PROBE_STEP_BYTES = 1024 * 1024;
+const PROBE_BYTES = 4096;
 
 /** The guest, or the host on its behalf, has used up the memory of its sandbox. */
 export class OutOfMemory extends Error {
@@ -53,9 +56,10 @@ export interface Callbacks {
 }
 
 /**
- * One QuickJS in a memory of its own, which cannot grow beyond 64 MB and the room for its context. (QuickJS' own memory limit does not hold
- * in WASM: it let a guest take 2.1 GB.) An instance is used by one sandbox at a time. Afterwards its memory is set back, byte for byte, to
- * what it was when the prelude had been compiled: ten times cheaper than a new instance, and garbage that V8 need not collect.
+ * One QuickJS in a memory of its own of 64 MB and the room for its context. (QuickJS' own memory limit does not hold in WASM: it let a guest
+ * take 2.1 GB.) The memory has its full size from the start, which costs nothing until it is written to: growing would detach views that the
+ * library keeps over a call. An instance is used by one sandbox at a time. Afterwards its memory is set back, byte for byte, to what it was
+ * when the prelude had been compiled: ten times cheaper than a new instance, and no garbage for V8 to collect.
  */
 export class QuickJs {
   readonly context: QuickJSContext;
@@ -79,7 +83,7 @@ export class QuickJs {
 
   static async #create(maxPages: number): Promise<QuickJs> {
     compiled ??= compile();
-    const memory = new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum: maxPages });
+    const memory = new WebAssembly.Memory({ initial: maxPages, maximum: maxPages });
     const variant = newVariant(RELEASE_SYNC, { wasmModule: await compiled, wasmMemory: memory });
     return new QuickJs((await newQuickJSWASMModuleFromVariant(refusingNull(variant))).newRuntime(), memory, maxPages);
   }
@@ -108,7 +112,7 @@ export class QuickJs {
   /** Makes the instance fit for another sandbox. Not for one that has thrown out of WASM: its stack is then where nobody knows. */
   giveBack(): void {
     this.#callbacks = undefined;
-    if (kept.length >= KEPT_INSTANCES) return;
+    if (kept.length >= KEPT_INSTANCES || hasUsedMuch(this.#memory.buffer)) return;
     // what lies beyond was handed out after this moment, and no allocator of ours or of QuickJS' reads before it has written
     new Uint8Array(this.#memory.buffer).set(this.#pristine);
     kept.push(this);
@@ -155,10 +159,17 @@ export class QuickJs {
 
 const kept: QuickJs[] = [];
 
-/** In steps of 16 MB, so that contexts of about the same size share instances. */
 function pagesFor(contextChars: number): number {
   const contextPages = Math.ceil((contextChars * BYTES_PER_CHARACTER) / PAGE_BYTES);
-  return GUEST_PAGES + Math.ceil(contextPages / INITIAL_PAGES) * INITIAL_PAGES;
+  return GUEST_PAGES + Math.ceil(contextPages / CONTEXT_STEP_PAGES) * CONTEXT_STEP_PAGES;
+}
+
+/** Looks at a few pages: what has allocated this much has left something in one of them. */
+function hasUsedMuch(memory: ArrayBuffer): boolean {
+  const zeros = Buffer.alloc(PROBE_BYTES);
+  for (let at = KEPT_BYTES; at < memory.byteLength; at += PROBE_STEP_BYTES)
+    if (!Buffer.from(memory, at, PROBE_BYTES).equals(zeros)) return true;
+  return false;
 }
 
 /** Where the used part of a new memory ends, to a page: behind it everything is zero. */

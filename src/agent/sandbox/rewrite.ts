@@ -10,7 +10,11 @@ const SYNTAX: Options = {
   sourceType: 'script',
   allowAwaitOutsideFunction: true,
   allowReturnOutsideFunction: true,
+  allowHashBang: false, // it would not stand first in what is run
 };
+
+/** Said alike by whichever parser's stack ends first: how deep ours goes differs from run to run. */
+export const TOO_DEEP = 'the code nests too deeply to be parsed';
 
 /** A block of code that cannot be run, with the place where it fails. */
 export class CodeError extends Error {
@@ -30,6 +34,14 @@ interface Edit {
  */
 export function rewriteBlock(code: string): string {
   const program = parseBlock(code);
+  try {
+    return rewrite(program, code);
+  } catch (error) {
+    throw error instanceof RangeError ? new CodeError(TOO_DEEP) : error;
+  }
+}
+
+function rewrite(program: Program, code: string): string {
   const edits: Edit[] = [];
   const hoisted: string[] = [];
   const last = program.body.at(-1);
@@ -46,9 +58,10 @@ export function rewriteBlock(code: string): string {
       const { start, end } = statement.expression;
       const opening = code.slice(statement.start, start); // a parenthesis belongs to the statement, not to its expression
       const closing = code.slice(end, statement.end).replace(/;$/, '');
-      const before = statement === last ? 'return (' : `${FLOAT}(`;
+      // two parentheses, so that of `a, b` the last is looked after, which is the value of both
+      const before = statement === last ? 'return ((' : `${FLOAT}((`;
       edits.push({ from: statement.start, to: start, text: `${before}${opening}` });
-      edits.push({ from: end, to: statement.end, text: `${closing});` });
+      edits.push({ from: end, to: statement.end, text: `${closing}));` });
     } else {
       for (const declaration of nestedVars(statement)) edits.push(...assignments(declaration, code));
     }
@@ -62,9 +75,9 @@ export function parseBlock(code: string): Program {
   try {
     return parse(code, SYNTAX);
   } catch (error) {
-    // deep nesting exhausts the parser's stack; its message would name our own limits
-    const message = error instanceof SyntaxError ? error.message : 'the code nests too deeply to be parsed';
-    throw new CodeError(message.replace(/\((\d+):(\d+)\)$/, '(line $1, column $2)'));
+    if (!(error instanceof SyntaxError) || error.message.startsWith('Not enough stack space'))
+      throw new CodeError(TOO_DEEP);
+    throw new CodeError(error.message.replace(/\((\d+):(\d+)\)$/, '(line $1, column $2)'));
   }
 }
 

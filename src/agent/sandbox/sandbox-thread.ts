@@ -30,7 +30,7 @@ async function receive(message: ToThread): Promise<void> {
     await handle(message);
   } catch (error) {
     guests.delete(message.sandbox);
-    tell({ type: 'broken', sandbox: message.sandbox, message: messageOf(error) });
+    tell({ type: 'broken', sandbox: message.sandbox, message: whyBroken(error) });
   }
 }
 
@@ -77,6 +77,12 @@ function contextOf(packed: PackedContext): GuestContext {
     contexts.delete(digest);
   }
   return context;
+}
+
+/** Where no memory is left, the engine may reach beyond it and trap. */
+function whyBroken(error: unknown): string {
+  const isTrap = error instanceof Error && error.name === 'RuntimeError';
+  return isTrap ? `the engine broke down, as it may when its memory is used up: ${error.message}` : messageOf(error);
 }
 
 function tell(message: FromThread): void {

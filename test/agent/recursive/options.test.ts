@@ -45,7 +45,7 @@ test('an option that the agent does not have is refused when the batch is loaded
   const { code, stderr, stored } = await load('max_turn=5');
 
   expect(code).toBe(2);
-  expect(stderr).toMatch(/options do not fit agent recursive: .*"max_turn"/);
+  expect(stderr).toMatch(/options do not fit agent recursive: there is no option max_turn;/);
   expect(stderr).toContain('Nothing was loaded.');
   expect(stored).toBeUndefined();
 });
