@@ -108,7 +108,7 @@ export function responseOf(result: RecordedResponse, body: Uint8Array, failed: b
   if (!failed)
     return new Response(noBody(result.status) ? null : Buffer.from(body), {
       status: result.status,
-      headers: result.costUsd === undefined ? result.headers : { ...result.headers, [COST_HEADER]: result.costUsd },
+      headers: headersWithCost(result),
     });
   if (isFinalForSdks(result.status))
     return new Response(Buffer.from(body), {
@@ -116,6 +116,12 @@ export function responseOf(result: RecordedResponse, body: Uint8Array, failed: b
       headers: { ...result.headers, 'x-should-retry': 'false' },
     });
   return refusal('madrugada_refused', result.error ?? `HTTP ${result.status}`);
+}
+
+/** A header of this name that the provider has sent says nothing of ours. */
+function headersWithCost({ headers, costUsd }: RecordedResponse): Record<string, string> {
+  const { [COST_HEADER]: _theirs, ...others } = headers;
+  return costUsd === undefined ? others : { ...others, [COST_HEADER]: costUsd };
 }
 
 /**

@@ -31,10 +31,11 @@ test('what a call cost is told with its answer, live and on replay, though price
   expect(bench.provider.requestCount).toBe(1);
 });
 
-test('an answer of a model without a known price comes without what it cost, live and on replay', async () => {
+test('an answer of a model without a known price comes without what it cost, live and on replay, whatever the provider says', async () => {
   const batch = await loadTestBatch(bench.db);
   const body = JSON.stringify({ ...messageOf(1, 'x'), model: 'brand-new' });
-  bench.provider.script = (exchange) => exchange.respond(200, body, { 'content-type': 'application/json' });
+  bench.provider.script = (exchange) =>
+    exchange.respond(200, body, { 'content-type': 'application/json', [COST_HEADER]: '1000' });
   const costs: (string | null)[] = [];
   const worker = await bench.workers.add();
   await worker.attempt(batch, noting(costs));
