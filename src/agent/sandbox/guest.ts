@@ -26,6 +26,8 @@ const STATE_TICKS = 2_000;
 const JOBS_A_TICK = 100;
 /** Jobs that promises may still run once the code has come to its end. */
 const LAST_JOBS = 10_000;
+/** Jobs that run in a row while calls are open: a loop over awaits that an earlier turn has left behind must not keep their answers out. */
+const JOBS_BESIDE_CALLS = 1_000;
 const MAX_PROMPT_CHARS = 600_000;
 const MAX_STATE_CHARS = 1_000_000;
 /** Text that the host goes through for the guest: this many characters count as one tick. */
@@ -146,10 +148,10 @@ export class Guest {
     }
   }
 
-  /** Runs what promises have made due. Once the code has ended, what never ends by itself must not hold up the turn. */
+  /** Runs what promises have made due. Once the code has ended or waits for calls, what never ends by itself must not hold up the turn. */
   #runJobs(turn: Turn): void {
-    const most = turn.main === undefined ? LAST_JOBS : Infinity;
-    for (let run = 0; run < most && !this.#isSpent && this.#quickJs.runtime.hasPendingJob(); run += 1) {
+    const most = () => (turn.main === undefined ? LAST_JOBS : this.#calls.size > 0 ? JOBS_BESIDE_CALLS : Infinity);
+    for (let run = 0; run < most() && !this.#isSpent && this.#quickJs.runtime.hasPendingJob(); run += 1) {
       const result = this.#quickJs.runtime.executePendingJobs(1);
       if (run % JOBS_A_TICK === 0) this.#ticks += 1;
       if (result.error) result.error.dispose(); // stopped, or out of memory: both show in what is awaited

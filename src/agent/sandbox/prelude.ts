@@ -357,7 +357,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
       put(names[index] ?? '');
       describeProperty(globals, names[index] ?? '', 0);
     }
-    if (room < 0) written[written.length] = `and ${-room} more`;
+    if (room < 0) written[written.length] = 'and more';
     return apply(joinList, written, [';']);
 
     function describeProperty(owner: object, key: PropertyKey, depth: number): void {
@@ -367,6 +367,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
     }
 
     function describe(value: unknown, depth: number): void {
+      if (room < 0) return;
       if (typeof value === 'string') return void put(`s${value.length}:${ends(value)}`);
       if (typeof value === 'number') return void put(is(value, -0) ? '-0' : `${value}`);
       if (typeof value === 'symbol') return void put('symbol');
@@ -418,7 +419,7 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
 
     function describeOwn(value: object, depth: number): void {
       const own = ownKeys(value);
-      for (let index = 0; index < own.length; index += 1) {
+      for (let index = 0; index < own.length && room >= 0; index += 1) {
         const key = own[index];
         if (typeof key !== 'string') continue;
         put(key);
