@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { MadrugadaError } from '../errors.ts';
 import { createCluster } from './create-cluster.ts';
 import { madrugadaHome } from './home.ts';
-import { awaitReady, findFreePort, isPortFree, launchServer } from './launch-server.ts';
+import { awaitReady, findFreePort, isPortFree, type Launch, launchServer, SurvivorsLeft } from './launch-server.ts';
 import { disownPidFile, findPostmaster } from './postmaster.ts';
 import { isReachable } from './reachable.ts';
 import { type ServerAccount, serverAccount } from './server-account.ts';
@@ -16,6 +16,9 @@ import { withStartLock } from './start-lock.ts';
 const MAJOR_VERSION = '18';
 const PORT_TRIES = 5;
 const POLL_MS = 20;
+const SURVIVORS_POLL_MS = 100;
+/** A session that works on a long statement looks up after it. */
+const SURVIVORS_LIMIT_MS = 60_000;
 
 /** A running embedded server. */
 export interface EmbeddedServer {
@@ -94,11 +97,24 @@ async function launchOnSomePort(
     writeRecord(home, { ...record, port });
     disownPidFile(data);
     try {
-      await launchServer({ ...program, data, port, log });
+      await launchAfterSurvivors({ ...program, data, port, log });
       return port;
     } catch (error) {
       if (attempt === PORT_TRIES || (await isPortFree(port))) throw error;
     }
+  }
+}
+
+/** Sessions of a killed server end by themselves, each when it next looks up; until then the data is theirs. */
+async function launchAfterSurvivors(launch: Launch): Promise<void> {
+  const giveUpAt = performance.now() + SURVIVORS_LIMIT_MS;
+  for (;;) {
+    try {
+      return await launchServer(launch);
+    } catch (error) {
+      if (!(error instanceof SurvivorsLeft) || performance.now() > giveUpAt) throw error;
+    }
+    await delay(SURVIVORS_POLL_MS);
   }
 }
 

@@ -28,6 +28,9 @@ export interface Launch {
   account: ServerAccount | undefined;
 }
 
+/** The server did not start, because sessions of the one before, which was killed, still have its memory in use. */
+export class SurvivorsLeft extends MadrugadaError {}
+
 /**
  * Starts the server in a session of its own, so that Ctrl-C on the command that started it does not reach it, and returns when
  * it accepts connections, however long recovery takes. Rejects if the server ends instead, with the end of its log.
@@ -73,7 +76,8 @@ export async function awaitReady(data: string): Promise<boolean> {
 
 function launchError(reason: string, log: string, from: number): MadrugadaError {
   const lines = readFileSync(log).subarray(from).toString('utf8').trim().split('\n').slice(-8).join('\n');
-  return new MadrugadaError(`the embedded database server did not start: ${reason}. The end of ${log}:\n${lines}`, 3);
+  const Kind = lines.includes('pre-existing shared memory block') ? SurvivorsLeft : MadrugadaError;
+  return new Kind(`the embedded database server did not start: ${reason}. The end of ${log}:\n${lines}`, 3);
 }
 
 /** Could a server listen on this port of 127.0.0.1? */

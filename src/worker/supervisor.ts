@@ -69,6 +69,15 @@ export class Supervisor {
 
   /** Runs the night; returns its last account. */
   async run(): Promise<NightAccount> {
+    try {
+      return await this.#supervise();
+    } catch (error) {
+      this.#abandonWorkers();
+      throw error;
+    }
+  }
+
+  async #supervise(): Promise<NightAccount> {
     const { pool, signal, workers } = this.#options;
     await buryTheDead(pool);
     if (!isAtItsEnd(await this.#progress())) for (let index = 1; index <= workers; index += 1) this.#start(index);
@@ -144,6 +153,15 @@ export class Supervisor {
     this.hurry();
     await Promise.all(ends);
     await Promise.all(this.#burials); // their connection is closed after the night
+  }
+
+  /** The night breaks off. Its workers go on as after the death of their supervisor, and do not keep this process, which has to say why. */
+  #abandonWorkers(): void {
+    this.#ending = true;
+    for (const { child } of this.#running.values()) {
+      if (child.connected) child.disconnect();
+      child.unref();
+    }
   }
 
   async #progress(): Promise<BatchProgress> {

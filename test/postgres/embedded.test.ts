@@ -112,6 +112,25 @@ test('a server killed with SIGKILL is started again over the pid file it left', 
   expect(await query(first.url, 'SELECT value FROM public.kept')).toEqual([1]);
 });
 
+test('a server killed while a session of it goes on is started again once that session has ended', async () => {
+  const { url } = await startEmbedded(home);
+  const client = await openClient({ url, applicationName: 'madrugada test' });
+  const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+  const survivor = rows[0]?.pid ?? 0;
+  process.kill(survivor, 'SIGSTOP'); // else it would end at once
+  const killed = serverPid() ?? 0;
+  process.kill(killed, 'SIGKILL');
+  await until('the server is gone', () => serverPid() === undefined);
+
+  const again = startCommand(['db', 'url'], inHome());
+  const log = join(home, 'postgres.log');
+  await until('a start is refused', () => readFileSync(log, 'utf8').includes('pre-existing shared memory block'));
+  process.kill(survivor, 'SIGCONT');
+  const { code, stdout } = await again.result;
+  expect({ code, url: stdout.trim() }).toEqual({ code: 0, url });
+  await client.end();
+});
+
 test('a pid file whose process id belongs to another program by now does not stop the start', async () => {
   await startEmbedded(home);
   const file = join(data(), 'postmaster.pid');

@@ -1,4 +1,5 @@
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { once } from 'node:events';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,7 +12,7 @@ import type { RunningCommand } from '../support/command.ts';
 import type { TestDatabase } from '../support/database.ts';
 import { turnAway } from '../support/deaf-server.ts';
 import { type Exchange, type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
-import { type ProcessSettings, WorkerProcesses } from '../support/worker-processes.ts';
+import { type ProcessSettings, said, WorkerProcesses } from '../support/worker-processes.ts';
 
 const AGENT = fileURLToPath(new URL('../support/agents/three-questions.ts', import.meta.url));
 const TASKS = 12;
@@ -88,6 +89,24 @@ test('a night survives the crash of its embedded database, which its supervisor 
   await stopEmbedded(home, 'immediate');
   answer(CALLS); // what is in flight is answered while there is no database
   await expectPaidOnce(batch, night);
+});
+
+test('a night whose embedded database cannot be started again breaks off and says why; its workers give their work back', async () => {
+  const { batch, night } = await inTheMiddle({ environment: { DATABASE_URL: '', MADRUGADA_HOME: home } });
+  const ended = once(night.process, 'exit'); // its workers, which wait for the database, keep its output open
+  const version = join(home, 'postgres', 'PG_VERSION');
+  await writeFile(version, '17\n');
+  try {
+    await stopEmbedded(home, 'immediate');
+    expect(await ended).toEqual([2, null]);
+    await said(night, 'belongs to PostgreSQL 17');
+  } finally {
+    await writeFile(version, '18\n');
+    await startEmbedded(home);
+  }
+  answer(CALLS);
+  await night.result; // the workers have ended, too
+  await expectPaidOnce(batch, processes.night(batch, { workers: 2 }));
 });
 
 test('a night waits for a database of one’s own to be started again after a crash; each worker stays the same process', async () => {
