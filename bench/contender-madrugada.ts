@@ -1,39 +1,19 @@
-import { Agent as HttpAgent } from 'undici';
 import { z } from 'zod';
 import { defineAgent } from '../src/agent/define-agent.ts';
 import { loadBatch } from '../src/batch/load-batch.ts';
-import { DEFAULT_LIMITS, type JournalEnvironment } from '../src/journal/environment.ts';
-import { JournalWriter } from '../src/journal/journal-writer.ts';
 import { claimTask } from '../src/lease/claim.ts';
-import { thisProcess } from '../src/lease/process-identity.ts';
-import { registerWorker } from '../src/lease/worker-row.ts';
-import { openClient, openPool } from '../src/postgres/connect.ts';
+import { openClient } from '../src/postgres/connect.ts';
 import { migrate } from '../src/postgres/migrate.ts';
-import { readPrices } from '../src/provider/read-prices.ts';
 import { runAttempt } from '../src/worker/run-attempt.ts';
 import { CALLS_PER_TASK, type Contender, type Place } from './contender.ts';
+import { openJournal } from './open-journal.ts';
 import { question } from './provider.ts';
 
 /** The product: tasks are claimed, run and completed through the code of a worker process, with its connections. */
 export async function openMadrugada({ databaseUrl: url, providerUrl }: Place): Promise<Contender> {
   await migrate(url);
   const operator = await openClient({ url, as: 'operator', applicationName: 'bench load' });
-  const client = await openClient({ url, as: 'worker', applicationName: 'bench register' });
-  const workerId = await registerWorker(client, thisProcess());
-  await client.end();
-  const pool = openPool({ url, as: 'worker', applicationName: `madrugada/w${workerId}/work`, max: 3 });
-  const dispatcher = new HttpAgent();
-  const env: JournalEnvironment = {
-    writer: new JournalWriter(() =>
-      openClient({ url, as: 'worker', applicationName: `madrugada/w${workerId}/journal` }),
-    ),
-    pool,
-    dispatcher,
-    prices: await readPrices(pool),
-    limits: DEFAULT_LIMITS,
-    onCharge: () => undefined,
-    alwaysReplay: false,
-  };
+  const { env, pool, workerId, close } = await openJournal(url);
   const agent = defineAgent({
     input: z.object({}),
     output: z.object({ text: z.string() }),
@@ -76,8 +56,7 @@ export async function openMadrugada({ databaseUrl: url, providerUrl }: Place): P
       await Promise.all(Array.from({ length: slots }, (_, slot) => runSlot(`slot-${slot}`)));
     },
     async close() {
-      await env.writer.close();
-      await Promise.all([pool.end(), operator.end(), dispatcher.close()]);
+      await Promise.all([close(), operator.end()]);
     },
   };
 }

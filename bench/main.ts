@@ -12,7 +12,10 @@ switch (positionals[0]) {
   case 'claim':
     await (await import('./claim.ts')).benchClaim(rounds, values.big);
     break;
+  case 'sandbox':
+    await (await import('./sandbox.ts')).benchSandbox();
+    break;
   default:
-    process.stderr.write('usage: npm run bench -- journal|claim [--rounds 5] [--big]\n');
+    process.stderr.write('usage: npm run bench -- journal|claim|sandbox [--rounds 5] [--big]\n');
     process.exitCode = 2;
 }

@@ -23,10 +23,10 @@ export class SandboxThread {
       resourceLimits: { stackSizeMb: STACK_MB },
       env: {}, // the guest sees no environment; neither does what it could break into
     });
-    this.#worker.unref();
     this.#worker.on('message', (message: FromThread) => this.#sandboxes.get(message.sandbox)?.receive(message));
     this.#worker.on('error', (error) => void this.end(this.#running, `the sandbox thread failed: ${error.message}`));
     this.#worker.on('exit', () => void this.end(undefined, 'the sandbox thread is gone'));
+    this.#worker.unref(); // last: to listen to it takes hold of the process again
   }
 
   /** How many sandboxes it has. */
@@ -34,13 +34,17 @@ export class SandboxThread {
     return this.#sandboxes.size;
   }
 
+  /** The thread holds the process as long as it has a sandbox. */
   add(sandbox: Sandbox, opening: ToThread): void {
+    if (this.#sandboxes.size === 0) this.#worker.ref();
     this.#sandboxes.set(sandbox.id, sandbox);
     this.post(opening);
   }
 
   remove(sandbox: Sandbox): void {
-    if (this.#sandboxes.delete(sandbox.id)) this.post({ type: 'close', sandbox: sandbox.id });
+    if (!this.#sandboxes.delete(sandbox.id)) return;
+    this.post({ type: 'close', sandbox: sandbox.id });
+    if (this.#sandboxes.size === 0) this.#worker.unref();
   }
 
   post(message: ToThread): void {
