@@ -26,6 +26,9 @@ type RunEnd =
   | { kind: 'threw'; error: unknown }
   | { kind: 'verdict'; verdict: Verdict };
 
+/** A run is started over this often within an attempt because what it held was lost; what is lost every time is not lost by chance. */
+const MAX_LOST_RUNS = 10;
+
 /** Runs an agent on a claimed task, from its journal or live, to an answer or another end, and writes that end under the lease. */
 export async function runAttempt(
   env: JournalEnvironment,
@@ -35,11 +38,13 @@ export async function runAttempt(
   access: ProviderAccess,
   hooks: { onSession(session: Session): void; onActivity(): void },
 ): Promise<AttemptResult> {
-  for (;;) {
+  for (let lostRuns = 0; ; ) {
     const session = new Session(env, lease, await loadJournal(env.pool, lease), hooks.onActivity);
     hooks.onSession(session);
     let end = await run(session, loaded, claimed, access);
-    if (end.kind === 'threw' && end.error instanceof RunLost) {
+    const isLost = end.kind === 'threw' && end.error instanceof RunLost;
+    if (isLost && lostRuns < MAX_LOST_RUNS) {
+      lostRuns += 1;
       session.end({ kind: 'replay' });
       end = { kind: 'verdict', verdict: { kind: 'replay' } };
     }
@@ -47,7 +52,8 @@ export async function runAttempt(
       await session.settled();
       continue;
     }
-    const divergence = end.kind === 'verdict' ? undefined : session.close();
+    const unused = end.kind === 'verdict' ? undefined : session.close();
+    const divergence = isLost ? undefined : unused; // it did not get as far as to use them
     // what was sent is waited for, awaited by the code or not, unless another may already have the task
     if (end.kind !== 'verdict' || end.verdict.kind === 'released') await session.settled();
     const result = await finish(

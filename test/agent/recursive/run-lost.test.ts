@@ -98,3 +98,21 @@ test('code that uses up the memory of its sandbox loses no run: it is told so, a
   expect(bench.told[0]).toContain('The code failed: InternalError: out of memory');
   expect(result.ending).toBe('completed');
 });
+
+test('a run that is lost again and again fails its attempt, and not for good', async () => {
+  bench.play({ [QUESTION]: ['print(await llm("one"));', ANSWER] });
+  const batch = await bench.load();
+  let runs = 0;
+  const agent: Agent = {
+    ...agentRecursive,
+    async run(task) {
+      runs += 1;
+      if (runs === 1) await ask(task, 'recorded');
+      throw new RunLost('the sandbox was lost with its thread');
+    },
+  };
+  const result = await bench.attempt(batch, undefined, agent);
+
+  expect(result).toMatchObject({ ending: 'failed', isFinal: false, message: 'the sandbox was lost with its thread' });
+  expect(runs).toBe(11);
+});

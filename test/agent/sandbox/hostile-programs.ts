@@ -120,13 +120,9 @@ const storms: HostileProgram[] = [
   program('a then that never calls back', /nothing will ever settle/, 'await { then() {} }'),
   program('a thenable that resolves with itself', STOPPED, 'await { then(resolve) { resolve(this) } }'),
   program('sub-calls one after the other without end', STOPPED, "for (;;) await llm('x')"),
-  program('more open sub-calls than there may be', /sub-calls are open already|100 million steps/, "for (;;) llm('x')"),
+  program('open sub-calls without end', STOPPED, "for (;;) llm('x')"),
   program('the longest prompts without end', STOPPED, "const p = 'x'.repeat(600_000); for (;;) llm(p)"),
-  program(
-    'a batch of 200,000 prompts',
-    /sub-calls are open already|100 million steps/,
-    "await llmBatch(new Array(200_000).fill('x'))",
-  ),
+  program('a batch of 200,000 prompts', STOPPED, "await llmBatch(new Array(200_000).fill('x'))"),
   program(
     'rejections that nobody awaits',
     /a promise that was not awaited was rejected: Error: gone/,

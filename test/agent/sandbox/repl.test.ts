@@ -432,10 +432,7 @@ describe('Sub-calls', () => {
 
   test('are answered even when the turn has spent its steps meanwhile', async () => {
     const sandbox = openSandbox(pool);
-    const reports = await runTurns(sandbox, [
-      "for (let i = 0; i < 9_000; i++) llm('x'); for (;;);",
-      "await llm('still here')",
-    ]);
+    const reports = await runTurns(sandbox, ["for (;;) llm('x')", "await llm('still here')"]);
     sandbox.close();
 
     expect(reports[0]?.failure).toMatch(/stopped after 100 million steps/);
