@@ -97,7 +97,10 @@ export class JournalWriter {
 
   async #work(): Promise<void> {
     try {
-      while (this.#queue.length > 0) await this.#write(this.#nextGroup(), false);
+      while (this.#queue.length > 0) {
+        await null; // calls that code makes at the same time come one microtask after the other: they share a group
+        await this.#write(this.#nextGroup(), false);
+      }
     } finally {
       this.#working = undefined; // in the same turn as the last look at the queue, or a row queued in between would wait for ever
     }

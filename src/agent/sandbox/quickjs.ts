@@ -19,8 +19,8 @@ const GUEST_PAGES = 1024;
 const BYTES_PER_CHARACTER = 4;
 /** 512 KB gave an error of the host's the first time and one of the guest's the second; 256 KB with a large host stack never did. */
 const STACK_BYTES = 256 * 1024;
-/** Contexts whose room is the same up to this many pages share instances: 16 MB. */
-const CONTEXT_STEP_PAGES = 256;
+/** Contexts whose room is the same up to this many pages share instances: 4 MB. */
+const CONTEXT_STEP_PAGES = 64;
 /** Instances that wait in a thread to be used again, and what a guest may have written of one for it to be kept: its pages stay in memory. */
 const KEPT_INSTANCES = 2;
 const KEPT_BYTES = 16 * 1024 * 1024;

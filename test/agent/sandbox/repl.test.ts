@@ -500,12 +500,12 @@ describe('The context', () => {
     expect(report?.output).toBe('=> ["", true]\n');
   });
 
-  test('shows NUL as the character for what cannot be read', async () => {
+  test('holds the character NUL like any other', async () => {
     const sandbox = openSandbox(pool, { context: 'a\u0000b' });
     const [report] = await runTurns(sandbox, ['context']);
     sandbox.close();
 
-    expect(report?.output).toBe('=> a\ufffdb\n');
+    expect(report?.output).toBe('=> a\u0000b\n');
   });
 
   test('may be empty', async () => {
