@@ -93,6 +93,7 @@ export class Guest {
     this.#turn = { number: turn, blocks, started: 0, main: undefined, failure: undefined, waitedForOthers: false };
     this.#ticks = 0;
     this.#maxTicks = MAX_TICKS;
+    this.#quickJs.takeBackReserve();
     this.#goOn();
   }
 
@@ -120,6 +121,7 @@ export class Guest {
   /** Goes on as far as it goes without an answer from outside, and then says what is asked for outside, or that the turn has ended. */
   #goOn(before?: () => void): void {
     const report = this.#host.enter(this.#settings.nowMs, () => {
+      this.#quickJs.requireRoom();
       before?.();
       return this.#advance();
     });

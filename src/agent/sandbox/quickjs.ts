@@ -26,6 +26,9 @@ const KEPT_INSTANCES = 2;
 const KEPT_BYTES = 16 * 1024 * 1024;
 const PROBE_STEP_BYTES = 1024 * 1024;
 const PROBE_BYTES = 4096;
+/** Room that must be left when the library is called, and what is kept for when it is not. */
+const ROOM_BYTES = 65_536;
+const RESERVE_BYTES = 1024 * 1024;
 
 /** The guest, or the host on its behalf, has used up the memory of its sandbox. */
 export class OutOfMemory extends Error {
@@ -42,6 +45,12 @@ declare const WebAssembly: {
 const RELEASE_SYNC = releaseSync as unknown as QuickJSSyncVariant;
 
 let compiled: Promise<object> | undefined;
+
+/** How the host takes memory of an instance. */
+interface Heap {
+  _malloc(bytes: number): number;
+  _free(address: number): void;
+}
 
 /** What is called back from inside of an instance. */
 export interface Callbacks {
@@ -68,10 +77,13 @@ export class QuickJs {
   readonly prelude: QuickJSHandle;
   readonly host: QuickJSHandle;
   readonly #json: Record<'parse' | 'stringify', QuickJSHandle>;
+  readonly #heap: Heap;
   readonly #memory: { readonly buffer: ArrayBuffer };
   readonly #pristine: Uint8Array;
   readonly #maxPages: number;
   #callbacks: Callbacks | undefined;
+  /** Address of the reserve; 0 when it is lent. */
+  #reserve = 0;
 
   /** Takes an instance with room for `contextChars` characters, its memory as new. */
   static async take(contextChars: number): Promise<QuickJs> {
@@ -85,11 +97,15 @@ export class QuickJs {
     compiled ??= compile();
     const memory = new WebAssembly.Memory({ initial: maxPages, maximum: maxPages });
     const variant = newVariant(RELEASE_SYNC, { wasmModule: await compiled, wasmMemory: memory });
-    return new QuickJs((await newQuickJSWASMModuleFromVariant(refusingNull(variant))).newRuntime(), memory, maxPages);
+    let heap: Heap | undefined;
+    const quickJs = await newQuickJSWASMModuleFromVariant(refusingNull(variant, (module) => (heap = module)));
+    if (heap === undefined) throw new Error('QuickJS was loaded without its module');
+    return new QuickJs(quickJs.newRuntime(), heap, memory, maxPages);
   }
 
-  private constructor(runtime: QuickJSRuntime, memory: { readonly buffer: ArrayBuffer }, maxPages: number) {
+  private constructor(runtime: QuickJSRuntime, heap: Heap, memory: { readonly buffer: ArrayBuffer }, maxPages: number) {
     this.runtime = runtime;
+    this.#heap = heap;
     this.#memory = memory;
     this.#maxPages = maxPages;
     runtime.setMaxStackSize(STACK_BYTES);
@@ -104,9 +120,34 @@ export class QuickJs {
     this.#pristine = new Uint8Array(memory.buffer.slice(0, endOfUse(memory.buffer)));
   }
 
+  /**
+   * Makes sure that there is room for what the library and QuickJS need themselves, such as a promise or an error: without any, errors about
+   * errors may go on for ever. A guest that has used up its memory is lent the reserve for the rest of its turn; when that is gone too, OutOfMemory is thrown.
+   */
+  requireRoom(): void {
+    try {
+      this.#heap._free(this.#heap._malloc(ROOM_BYTES));
+    } catch (error) {
+      if (this.#reserve === 0) throw error;
+      this.#heap._free(this.#reserve);
+      this.#reserve = 0;
+    }
+  }
+
   /** From now on `callbacks` answer what the guest asks. */
   serve(callbacks: Callbacks): void {
     this.#callbacks = callbacks;
+    this.#reserve = this.#heap._malloc(RESERVE_BYTES);
+  }
+
+  /** Between two turns the reserve is taken back, as much of it as there is. Throws OutOfMemory when there is hardly any. */
+  takeBackReserve(): void {
+    if (this.#reserve !== 0) return;
+    try {
+      this.#reserve = this.#heap._malloc(RESERVE_BYTES);
+    } catch {
+      this.#reserve = this.#heap._malloc(ROOM_BYTES);
+    }
   }
 
   /** Makes the instance fit for another sandbox. Not for one that has thrown out of WASM: its stack is then where nobody knows. */
@@ -143,7 +184,10 @@ export class QuickJs {
     const object = context.newObject();
     const define = (name: string, implement: (to: Callbacks, values: QuickJSHandle[]) => QuickJSHandle | undefined) =>
       context
-        .newFunction(name, (...values) => (this.#callbacks && implement(this.#callbacks, values)) ?? context.undefined)
+        .newFunction(name, (...values) => {
+          this.requireRoom();
+          return (this.#callbacks && implement(this.#callbacks, values)) ?? context.undefined;
+        })
         .consume((f) => context.setProp(object, name, f));
     const text = (handle: QuickJSHandle | undefined) => (handle ? this.textOf(handle) : '');
     const number = (handle: QuickJSHandle | undefined) => (handle ? context.getNumber(handle) : 0);
@@ -186,7 +230,7 @@ async function compile(): Promise<object> {
 }
 
 /** Where memory is used up, the library would write a string to address 0; this makes it throw instead. */
-function refusingNull(variant: QuickJSSyncVariant): QuickJSSyncVariant {
+function refusingNull(variant: QuickJSSyncVariant, onLoad: (heap: Heap) => void): QuickJSSyncVariant {
   return {
     ...variant,
     async importModuleLoader() {
@@ -200,6 +244,7 @@ function refusingNull(variant: QuickJSSyncVariant): QuickJSSyncVariant {
           if (address === 0) throw new OutOfMemory('the memory of the sandbox is used up');
           return address;
         };
+        onLoad(module);
         return module;
       };
     },

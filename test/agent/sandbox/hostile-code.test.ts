@@ -77,7 +77,7 @@ describe('The root model is told, and every sandbox goes on, after', () => {
     const { words, isBroken } = await lastWords(pool, program);
 
     expect(words).toMatch(program.told);
-    expect(isBroken).toBe(/memory is used up/.test(words));
+    expect(isBroken).toBe(/memory (of the sandbox )?is used up/.test(words));
     await expectNewSandboxToWork(pool);
     await Promise.all(neighbours.map((neighbour) => neighbour.count()));
     expect(neighbours.map(({ rebuilt }) => rebuilt)).toEqual([0, 0]);

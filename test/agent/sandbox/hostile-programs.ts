@@ -93,7 +93,7 @@ const greedy: HostileProgram[] = [
   program('a list as long as lists can be', /invalid array length/, 'Array.from({ length: 2 ** 50 })'),
   program(
     'a state that fills its memory',
-    /=> 2|memory is used up/,
+    /=> 2|memory of the sandbox is used up/,
     'var big = []; try { for (;;) big.push(new Uint8Array(1e5)) } catch {} 1',
     'big = null; 1 + 1',
   ),
