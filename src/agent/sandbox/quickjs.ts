@@ -10,6 +10,7 @@ import {
   type QuickJSRuntime,
   type QuickJSSyncVariant,
 } from 'quickjs-emscripten-core';
+import { MemoryImage } from './memory-image.ts';
 import { prelude } from './prelude.ts';
 
 const PAGE_BYTES = 65_536;
@@ -79,7 +80,7 @@ export class QuickJs {
   readonly #json: Record<'parse' | 'stringify', QuickJSHandle>;
   readonly #heap: Heap;
   readonly #memory: { readonly buffer: ArrayBuffer };
-  readonly #pristine: Uint8Array;
+  readonly #pristine: MemoryImage;
   readonly #maxPages: number;
   #callbacks: Callbacks | undefined;
   /** Address of the reserve; 0 when it is lent. */
@@ -117,7 +118,7 @@ export class QuickJs {
     }));
     this.host = this.#hostObject();
     this.prelude = this.context.unwrapResult(this.context.evalCode(`(${prelude.toString()})`, 'prelude.js'));
-    this.#pristine = new Uint8Array(memory.buffer.slice(0, endOfUse(memory.buffer)));
+    this.#pristine = new MemoryImage(memory.buffer);
   }
 
   /**
@@ -154,8 +155,7 @@ export class QuickJs {
   giveBack(): void {
     this.#callbacks = undefined;
     if (kept.length >= KEPT_INSTANCES || hasUsedMuch(this.#memory.buffer)) return;
-    // what lies beyond was handed out after this moment, and no allocator of ours or of QuickJS' reads before it has written
-    new Uint8Array(this.#memory.buffer).set(this.#pristine);
+    this.#pristine.restore(this.#memory.buffer);
     kept.push(this);
   }
 
@@ -214,14 +214,6 @@ function hasUsedMuch(memory: ArrayBuffer): boolean {
   for (let at = KEPT_BYTES; at < memory.byteLength; at += PROBE_STEP_BYTES)
     if (!Buffer.from(memory, at, PROBE_BYTES).equals(zeros)) return true;
   return false;
-}
-
-/** Where the used part of a new memory ends, to a page: behind it everything is zero. */
-function endOfUse(memory: ArrayBuffer): number {
-  const zeros = Buffer.alloc(PAGE_BYTES);
-  let end = memory.byteLength;
-  while (end > 0 && Buffer.from(memory, end - PAGE_BYTES, PAGE_BYTES).equals(zeros)) end -= PAGE_BYTES;
-  return end;
 }
 
 async function compile(): Promise<object> {

@@ -51,6 +51,31 @@ describe('The same turns give the same reports', () => {
   });
 });
 
+test('a sandbox that takes over the instance of another finds nothing of it, and runs as in a new one', async () => {
+  const pool = new SandboxPool({ threads: 1, hardLimitMs: 30_000 });
+  const spoiling = openSandbox(pool);
+  await runTurns(spoiling, [
+    "var secret = 'left behind'; Array.prototype.left = secret; Object.prototype.toString = () => secret; Math.max = () => 7; 1",
+    "globalThis.kept = new Map([[1, secret.repeat(1000)]]); Promise.resolve().then(() => { globalThis.late = 1 }); llm('x')",
+    '(function f() { return f() + 1 })()',
+    'for (let i = 0; i < 10_000; i++) kept.set(i, [secret])', // an instance of which much was used would not be kept
+  ]);
+  spoiling.close();
+  const turns = [
+    'print(typeof secret, typeof kept, typeof late, [].left, String({}), Math.max(1, 2)); print(Object.keys(globalThis).join())',
+    'var n = 0; for (;;) n++',
+    'n',
+    'print(Math.random()); new Array(1e5).fill(n).length',
+  ];
+  const taken = await runTurns(openSandbox(pool), turns);
+  await pool.close();
+
+  expect(taken[0]?.output).toBe('undefined undefined undefined undefined [object Object] 2\n\n');
+  const fresh = new SandboxPool({ threads: 1, hardLimitMs: 30_000 });
+  expect(taken).toEqual(await runTurns(openSandbox(fresh), turns));
+  await fresh.close();
+});
+
 describe('Answers', () => {
   const COLLECT = `const come = [];
     await Promise.all(['a', 'b', 'c'].map(async (prompt) => { come.push(await llm(prompt)); come.push(Math.random()); }));
