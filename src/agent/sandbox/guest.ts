@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { QuickJSContext, QuickJSDeferredPromise, QuickJSHandle } from 'quickjs-emscripten-core';
+import { errorText, notRun, tooManySteps } from './failure-text.ts';
 import { fold, type GuestContext, wordsOf } from './guest-context.ts';
 import type { PreludeConfig } from './prelude.ts';
 import type { CallOut, SandboxSettings, TurnReport } from './protocol.ts';
@@ -16,9 +17,7 @@ export interface GuestHost {
   ended(report: TurnReport): void;
 }
 
-/** QuickJS asks this often whether to go on: once in about 10,000 loops or calls of the guest. */
-const STEPS_A_TICK = 10_000;
-/** Ticks of one turn. A count, not a time: the same code is stopped at the same place on every machine. */
+/** Ticks of one turn: QuickJS gives one in about 10,000 steps. A count, not a time, so that code is stopped at the same place on every machine. */
 const MAX_TICKS = 10_000;
 /** Ticks for writing down the state, beside those of the turn. */
 const STATE_TICKS = 2_000;
@@ -32,9 +31,6 @@ const MAX_PROMPT_CHARS = 600_000;
 const MAX_STATE_CHARS = 1_000_000;
 /** Text that the host goes through for the guest: this many characters count as one tick. */
 const HOST_CHARS_A_TICK = 50_000;
-const MAX_FRAMES = 3;
-/** Characters of a failure's message that the root model sees. */
-const MAX_MESSAGE_CHARS = 2_000;
 /** Characters sent that count as one tick, and every call counts as one at least: they wait in the memory of the whole process. */
 const CALL_CHARS_A_TICK = 5_000;
 
@@ -186,7 +182,7 @@ export class Guest {
   #conclude(turn: Turn, main: QuickJSHandle): boolean {
     const state = this.#context.getPromiseState(main);
     if (state.type === 'pending') {
-      if (this.#isSpent) turn.failure = tooManySteps();
+      if (this.#isSpent) turn.failure = tooManySteps(MAX_TICKS);
       else if (this.#calls.size > 0) return false;
       else turn.failure = 'The code awaits a promise that nothing will ever settle.';
     } else if (state.type === 'rejected') {
@@ -208,7 +204,7 @@ export class Guest {
   }
 
   #end(turn: Turn): TurnReport {
-    if (turn.failure === undefined && this.#isSpent) turn.failure = tooManySteps();
+    if (turn.failure === undefined && this.#isSpent) turn.failure = tooManySteps(MAX_TICKS);
     this.#turn = undefined; // the guest's traps may run once more while its state is written down; they reach nobody
     const output = this.#output.toString();
     const report: TurnReport = {
@@ -243,26 +239,26 @@ export class Guest {
   #explain(error: QuickJSHandle): string {
     if (this.#isSpent) {
       error.dispose();
-      return tooManySteps();
+      return tooManySteps(MAX_TICKS);
     }
     const result = error.consume((error) =>
       this.#context.callFunction(this.#inside.explain, this.#context.undefined, error),
     );
     if (result.error) {
       result.error.dispose();
-      return this.#isSpent ? tooManySteps() : 'an error that cannot be read';
+      return this.#isSpent ? tooManySteps(MAX_TICKS) : 'an error that cannot be read';
     }
     const [message, stack] = JSON.parse(result.value.consume((text) => this.#context.getString(text))) as [
       string,
       string,
     ];
-    return [shorten(message), ...framesOf(stack)].join('\n');
+    return errorText(message, stack);
   }
 
   /** The host's work is not stopped half-way, so it is counted beforehand. */
   #countHostWork(chars: number): void {
     this.#ticks += Math.ceil(chars / HOST_CHARS_A_TICK);
-    if (this.#isSpent) throw new Error(tooManySteps());
+    if (this.#isSpent) throw new Error(tooManySteps(MAX_TICKS));
   }
 
   #runPrelude(): Record<'show' | 'explain' | 'float' | 'state', QuickJSHandle> {
@@ -327,27 +323,6 @@ export class Guest {
     this.#issued.push({ call: this.#lastCall, kind: kind === 'recurse' ? 'recurse' : 'llm', payload });
     return deferred;
   }
-}
-
-function tooManySteps(): string {
-  return `The code was stopped after ${(MAX_TICKS * STEPS_A_TICK) / 1_000_000} million steps. What it had assigned until then is kept.`;
-}
-
-function notRun(why: string): string {
-  return `SyntaxError: ${why}. Nothing of this block was run.`;
-}
-
-function shorten(message: string): string {
-  if (message.length <= MAX_MESSAGE_CHARS) return message;
-  const half = MAX_MESSAGE_CHARS / 2;
-  return `${message.slice(0, half)} [… ${message.length - 2 * half} characters were cut here …] ${message.slice(-half)}`;
-}
-
-/** Where in its own code the guest was; columns are those of the rewritten code, and left out. */
-function framesOf(stack: string): string[] {
-  return [...stack.matchAll(/^ *at (.*?)\(?(turn-[\d-]+\.js):(\d+)/gm)]
-    .slice(0, MAX_FRAMES)
-    .map(([, name = '', file, line]) => `    at ${name.replace('<anonymous> ', '')}${file} line ${line}`);
 }
 
 function seedOf(hex: string): PreludeConfig['seed'] {
