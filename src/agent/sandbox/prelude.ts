@@ -236,9 +236,9 @@ export function prelude(host: Host, config: PreludeConfig): Inside {
       const { document, quote } = (citations[index] ?? {}) as { document?: unknown; quote?: unknown };
       if (typeof document !== 'string' || typeof quote !== 'string')
         throw new NativeTypeError(`${usage}: citation ${index + 1} must be { document, quote }, both strings`);
-      checked[index] = bare({ document: document, quote: quote });
+      checked[index] = bare({ document, quote });
     }
-    host.answer(stringify(bare({ text: text, citations: checked })));
+    host.answer(stringify(bare({ text, citations: checked })));
   }
 
   const scaffold = new NativeMap<unknown, string>();

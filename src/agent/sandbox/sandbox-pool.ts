@@ -1,10 +1,13 @@
 import { availableParallelism } from 'node:os';
+import { MadrugadaError } from '../../errors.ts';
 import type { CallKind, PackedContext, SandboxSettings } from './protocol.ts';
 import { Sandbox } from './sandbox.ts';
 import { SandboxThread } from './sandbox-thread-handle.ts';
 
 /** How often the pool looks for a guest that does not come back, in milliseconds. */
 const LOOK_MS = 250;
+/** Several times what the counted steps take on a busy machine. */
+const HARD_LIMIT_SECONDS = 30;
 
 /**
  * The sandboxes of a process, on a few threads: many sandboxes share one, each with an instance of its own. Code that no count of steps
@@ -68,8 +71,18 @@ export class SandboxPool {
 
 let shared: SandboxPool | undefined;
 
-/** The pool of this process. */
+/** The pool of this process. `MADRUGADA_SANDBOX_SECONDS` is how long code may run where it cannot be stopped; default 30. */
 export function sandboxPool(): SandboxPool {
-  shared ??= new SandboxPool({ threads: Math.min(4, Math.max(2, availableParallelism())), hardLimitMs: 30_000 });
+  shared ??= new SandboxPool({
+    threads: Math.min(4, Math.max(2, availableParallelism())),
+    hardLimitMs: 1000 * sandboxSeconds(process.env.MADRUGADA_SANDBOX_SECONDS),
+  });
   return shared;
+}
+
+function sandboxSeconds(given: string | undefined): number {
+  const seconds = given ? Number(given) : HARD_LIMIT_SECONDS;
+  if (!(seconds > 0))
+    throw new MadrugadaError(`MADRUGADA_SANDBOX_SECONDS must be a number greater than 0, not "${given}"`);
+  return seconds;
 }
