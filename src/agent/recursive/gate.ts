@@ -8,8 +8,6 @@ export const citedAnswer = z.object({
 });
 /** An answer is for people to read. */
 const MAX_TEXT_CHARS = 100_000;
-/** As JSON writes it. */
-const NUL = '\\u0000';
 
 export type CitedAnswer = z.infer<typeof citedAnswer>;
 
@@ -24,7 +22,7 @@ export function checkAnswer(answer: CitedAnswer, context: Context): string[] {
   if (answer.text.trim() === '') problems.push('the text of the answer is empty');
   if (answer.text.length > MAX_TEXT_CHARS)
     problems.push(`the text has ${answer.text.length} characters; at most ${MAX_TEXT_CHARS}`);
-  if (JSON.stringify(answer).includes(NUL))
+  if (textsOf(answer).some((text) => text.includes('\0')))
     problems.push('it contains a NUL character, which the database cannot keep');
   if (answer.citations.length === 0) problems.push('there is no citation: an answer needs at least one');
   for (const [index, { document, quote }] of answer.citations.entries()) {
@@ -40,6 +38,10 @@ export function checkAnswer(answer: CitedAnswer, context: Context): string[] {
     }
   }
   return problems;
+}
+
+function textsOf({ text, citations }: CitedAnswer): string[] {
+  return [text, ...citations.flatMap(({ document, quote }) => [document, quote])];
 }
 
 function foldSpace(text: string): string {

@@ -29,6 +29,20 @@ test('an answer without text is refused', () => {
   expect(problemsOf('b.txt', 'Nothing', ' \n')).toEqual(['the text of the answer is empty']);
 });
 
+test('an answer that nobody would read is refused, with how long it may be', () => {
+  expect(problemsOf('b.txt', 'Nothing', 'x'.repeat(100_000))).toEqual([]);
+  expect(problemsOf('b.txt', 'Nothing', 'x'.repeat(100_001))).toEqual([
+    'the text has 100001 characters; at most 100000',
+  ]);
+});
+
+test('an answer that the database cannot keep is refused here, where the root model can mend it', () => {
+  expect(problemsOf('b.txt', 'Nothing', 'a\0b')).toEqual([
+    'it contains a NUL character, which the database cannot keep',
+  ]);
+  expect(problemsOf('b.txt', 'Nothing', String.raw`the text \u0000 spelled out`)).toEqual([]);
+});
+
 test('an answer without a citation is refused', () => {
   expect(checkAnswer({ text: 'x', citations: [] }, documents)).toEqual([
     'there is no citation: an answer needs at least one',
