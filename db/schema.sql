@@ -14,6 +14,7 @@ CREATE TYPE madrugada.attempt_ending AS ENUM ('completed', 'failed', 'lost', 're
 CREATE TYPE madrugada.batch_state AS ENUM ('open', 'stopped', 'closed', 'archived');
 CREATE TYPE madrugada.doubt_policy AS ENUM ('pay_again', 'hold');
 CREATE TYPE madrugada.outcome_kind AS ENUM ('charged', 'refused', 'not_sent', 'unknown', 'recovered');
+CREATE TYPE madrugada.settlement_verdict AS ENUM ('charged', 'not_charged');
 CREATE TYPE madrugada.step_kind AS ENUM ('step', 'now', 'random', 'sleep', 'timeout', 'abort', 'checkpoint');
 CREATE TYPE madrugada.task_state AS ENUM ('pending', 'running', 'completed', 'failed');
 
@@ -35,7 +36,11 @@ CREATE TABLE madrugada.attempt (
   ending madrugada.attempt_ending,
   replayed integer,
   error text,
+  allowance_usd numeric,
+  held_usd numeric DEFAULT 0 NOT NULL,
+  CONSTRAINT attempt_allowance_usd_check CHECK ((allowance_usd >= (0)::numeric)),
   CONSTRAINT attempt_check CHECK (((ended_at IS NULL) = (ending IS NULL))),
+  CONSTRAINT attempt_held_usd_check CHECK ((held_usd >= (0)::numeric)),
   CONSTRAINT attempt_pkey PRIMARY KEY (task_id, number),
   CONSTRAINT attempt_task_id_fkey FOREIGN KEY (task_id) REFERENCES madrugada.task(id) ON DELETE CASCADE,
   CONSTRAINT attempt_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES madrugada.worker(id)
@@ -59,7 +64,7 @@ CREATE TABLE madrugada.audit_event (
   os_user text,
   client_addr inet DEFAULT inet_client_addr(),
   CONSTRAINT audit_event_pkey PRIMARY KEY (id),
-  CONSTRAINT audit_event_subject_check CHECK ((subject = ANY (ARRAY['batch'::text, 'task'::text, 'worker'::text, 'stop'::text, 'bill'::text])))
+  CONSTRAINT audit_event_subject_check CHECK ((subject = ANY (ARRAY['batch'::text, 'task'::text, 'worker'::text, 'stop'::text, 'bill'::text, 'price'::text, 'alert'::text, 'doubt'::text, 'budget'::text])))
 );
 
 CREATE TABLE madrugada.batch (
@@ -82,6 +87,9 @@ CREATE TABLE madrugada.batch (
   created_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
   closed_at timestamp with time zone,
   archived_at timestamp with time zone,
+  task_budget_usd numeric,
+  velocity_usd numeric,
+  max_output_tokens integer,
   CONSTRAINT batch_batch_key_key UNIQUE (batch_key),
   CONSTRAINT batch_budget_usd_check CHECK ((budget_usd > (0)::numeric)),
   CONSTRAINT batch_check CHECK (((state = 'stopped'::madrugada.batch_state) = (stop_reason IS NOT NULL))),
@@ -90,11 +98,24 @@ CREATE TABLE madrugada.batch (
   CONSTRAINT batch_lease_seconds_check CHECK ((lease_seconds > 0)),
   CONSTRAINT batch_max_attempts_check CHECK ((max_attempts > 0)),
   CONSTRAINT batch_max_losses_check CHECK ((max_losses > 0)),
+  CONSTRAINT batch_max_output_tokens_check CHECK ((max_output_tokens > 0)),
   CONSTRAINT batch_number_key UNIQUE (number),
   CONSTRAINT batch_pkey PRIMARY KEY (id, version),
+  CONSTRAINT batch_task_budget_usd_check CHECK ((task_budget_usd > (0)::numeric)),
   CONSTRAINT batch_task_count_check CHECK ((task_count > 0)),
+  CONSTRAINT batch_velocity_usd_check CHECK ((velocity_usd > (0)::numeric)),
   CONSTRAINT batch_version_check CHECK ((version ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'::text))
 );
+
+CREATE TABLE madrugada.batch_spending (
+  batch_key text NOT NULL,
+  drawn_usd numeric DEFAULT 0 NOT NULL,
+  usual_usd numeric DEFAULT 0 NOT NULL,
+  CONSTRAINT batch_spending_batch_key_fkey FOREIGN KEY (batch_key) REFERENCES madrugada.batch(batch_key) ON DELETE CASCADE,
+  CONSTRAINT batch_spending_drawn_usd_check CHECK ((drawn_usd >= (0)::numeric)),
+  CONSTRAINT batch_spending_pkey PRIMARY KEY (batch_key),
+  CONSTRAINT batch_spending_usual_usd_check CHECK ((usual_usd >= (0)::numeric))
+) WITH (fillfactor=50);
 
 CREATE TABLE madrugada.bill (
   id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
@@ -206,6 +227,16 @@ CREATE TABLE madrugada.model_price (
   CONSTRAINT model_price_pkey PRIMARY KEY (model, valid_from)
 );
 
+CREATE TABLE madrugada.month_spending (
+  month date NOT NULL,
+  cap_usd numeric,
+  drawn_usd numeric DEFAULT 0 NOT NULL,
+  CONSTRAINT month_spending_cap_usd_check CHECK ((cap_usd > (0)::numeric)),
+  CONSTRAINT month_spending_drawn_usd_check CHECK ((drawn_usd >= (0)::numeric)),
+  CONSTRAINT month_spending_month_check CHECK ((date_trunc('month'::text, (month)::timestamp with time zone) = month)),
+  CONSTRAINT month_spending_pkey PRIMARY KEY (month)
+) WITH (fillfactor=50);
+
 CREATE TABLE madrugada.pay_again (
   task_id bigint NOT NULL,
   from_seq integer NOT NULL,
@@ -231,6 +262,25 @@ CREATE TABLE madrugada.server_identity (
   seen_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
   CONSTRAINT server_identity_pkey PRIMARY KEY (system_identifier, timeline_id)
 );
+
+CREATE TABLE madrugada.settlement (
+  batch_key text NOT NULL,
+  task_id bigint NOT NULL,
+  seq integer NOT NULL,
+  dispatch integer NOT NULL,
+  verdict madrugada.settlement_verdict,
+  cost_usd numeric,
+  CONSTRAINT settlement_pkey PRIMARY KEY (batch_key, task_id, seq, dispatch)
+);
+
+CREATE TABLE madrugada.spending_minute (
+  batch_key text NOT NULL,
+  minute timestamp with time zone NOT NULL,
+  worker_id bigint NOT NULL,
+  settled_usd numeric NOT NULL,
+  held_usd numeric NOT NULL,
+  CONSTRAINT spending_minute_pkey PRIMARY KEY (batch_key, minute, worker_id)
+) WITH (fillfactor=50);
 
 CREATE TABLE madrugada.step_record (
   batch_key text NOT NULL,
@@ -280,6 +330,7 @@ CREATE TABLE madrugada.task (
   failure jsonb,
   spent_usd numeric DEFAULT 0 NOT NULL,
   completed_at timestamp with time zone,
+  needs_usd numeric,
   CONSTRAINT task_attempts_check CHECK ((attempts >= 0)),
   CONSTRAINT task_batch_id_version_fkey FOREIGN KEY (batch_id, version) REFERENCES madrugada.batch(id, version),
   CONSTRAINT task_batch_key_position_key UNIQUE (batch_key, "position"),
@@ -292,10 +343,11 @@ CREATE TABLE madrugada.task (
   CONSTRAINT task_key_key UNIQUE (key),
   CONSTRAINT task_lease_token_check CHECK ((lease_token >= 0)),
   CONSTRAINT task_losses_check CHECK ((losses >= 0)),
+  CONSTRAINT task_needs_usd_check CHECK ((needs_usd > (0)::numeric)),
   CONSTRAINT task_pkey PRIMARY KEY (id),
   CONSTRAINT task_position_check CHECK (("position" > 0)),
   CONSTRAINT task_spent_usd_check CHECK ((spent_usd >= (0)::numeric)),
-  CONSTRAINT task_waiting_for_check CHECK ((waiting_for = ANY (ARRAY['doubt'::text, 'settlement'::text, 'refusal'::text]))),
+  CONSTRAINT task_waiting_for_check CHECK ((waiting_for = ANY (ARRAY['doubt'::text, 'settlement'::text, 'refusal'::text, 'budget'::text]))),
   CONSTRAINT task_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES madrugada.worker(id)
 );
 
@@ -315,6 +367,7 @@ CREATE TABLE madrugada.worker (
 
 -- Indexes that are not constraints
 
+CREATE INDEX attempt_holding ON madrugada.attempt USING btree (task_id, number) WHERE (held_usd > (0)::numeric);
 CREATE INDEX audit_event_batch ON madrugada.audit_event USING btree (batch_key, id);
 CREATE INDEX audit_event_task ON madrugada.audit_event USING btree (task_id, id) WHERE (task_id IS NOT NULL);
 CREATE INDEX bill_line_request_id ON madrugada.bill_line USING btree (provider_request_id) WHERE (provider_request_id IS NOT NULL);
@@ -325,11 +378,37 @@ CREATE INDEX task_again ON madrugada.task USING btree (batch_key, not_before) WH
 CREATE INDEX task_fresh ON madrugada.task USING btree (batch_key, "position") WHERE ((state = 'pending'::madrugada.task_state) AND (lease_token = 0));
 CREATE INDEX task_held ON madrugada.task USING btree (worker_id) WHERE (state = 'running'::madrugada.task_state);
 CREATE INDEX task_lease ON madrugada.task USING btree (lease_expires_at) WHERE (state = 'running'::madrugada.task_state);
+CREATE INDEX task_needing ON madrugada.task USING btree (batch_key, needs_usd) WHERE ((state = 'pending'::madrugada.task_state) AND (needs_usd IS NOT NULL));
 CREATE INDEX worker_living ON madrugada.worker USING btree (id) WHERE (ended_at IS NULL);
 CREATE UNIQUE INDEX call_outcome_answer ON ONLY madrugada.call_outcome USING btree (batch_key, task_id, seq) WHERE answers;
 CREATE UNIQUE INDEX stop_switch_in_force ON madrugada.stop_switch USING btree ((true)) WHERE (lifted_at IS NULL);
 
 -- Functions
+
+CREATE OR REPLACE FUNCTION madrugada.attempt_money(the_task bigint, the_attempt bigint, OUT spent numeric, OUT held numeric)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+BEGIN
+  SELECT coalesce(sum(d.cost), 0), coalesce(sum(d.worst) FILTER (WHERE d.cost IS NULL), 0) INTO spent, held
+    FROM (
+      SELECT coalesce(i.worst_case_usd, 0) AS worst,
+             CASE WHEN bool_or(o.kind IN ('charged', 'recovered'))
+                  THEN coalesce(max(o.cost_usd) FILTER (WHERE o.kind = 'charged'), max(o.cost_usd) FILTER (WHERE o.kind = 'recovered'))
+                  WHEN bool_or(o.kind IN ('refused', 'not_sent')) THEN 0
+                  ELSE (SELECT CASE s.verdict WHEN 'charged' THEN s.cost_usd ELSE 0 END FROM settlement s
+                         WHERE s.batch_key = i.batch_key AND s.task_id = i.task_id AND s.seq = i.seq AND s.dispatch = i.dispatch)
+             END AS cost
+        FROM task t
+        JOIN call_intent i ON i.batch_key = t.batch_key AND i.task_id = t.id AND i.attempt = the_attempt
+        LEFT JOIN call_outcome o ON o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch
+       WHERE t.id = the_task
+       GROUP BY i.batch_key, i.task_id, i.seq, i.dispatch) d;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.audit_batch_state()
  RETURNS trigger
@@ -427,6 +506,18 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.begin_spending()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  INSERT INTO batch_spending (batch_key) VALUES (NEW.batch_key);
+  RETURN NULL;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.body_text(body bytea)
  RETURNS text
  LANGUAGE plpgsql
@@ -478,7 +569,7 @@ END
 $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.claim_task(the_batch text, the_slot text, the_worker bigint, the_agent text, after_position integer)
- RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean)
+ RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric, counts_velocity boolean)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
@@ -487,40 +578,54 @@ AS $function$
 #variable_conflict use_column
 DECLARE
   b batch%ROWTYPE;
+  next record;
+  granted numeric;
 BEGIN
   SELECT * INTO b FROM batch WHERE batch_key = the_batch AND state = 'open';
   IF NOT FOUND OR is_stopped() THEN
     RETURN;
   END IF;
+  SELECT either.id, either.begun, either.needs_usd INTO next FROM (
+    SELECT * FROM (
+      SELECT t.id, true AS begun, t.needs_usd FROM task t
+       WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token > 0 AND t.not_before <= now()
+       ORDER BY t.not_before LIMIT 1 FOR UPDATE SKIP LOCKED) given_back
+    UNION ALL
+    SELECT * FROM (
+      SELECT t.id, false, t.needs_usd FROM task t
+       WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token = 0 AND t.position > after_position
+       ORDER BY t.position LIMIT 1 FOR UPDATE SKIP LOCKED) fresh
+  ) either LIMIT 1;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  PERFORM share_limits();
+  IF has_limits(the_batch) THEN
+    granted := draw_for_claim(the_batch, next.id, next.begun, next.needs_usd);
+    IF granted IS NULL THEN
+      RETURN;
+    END IF;
+  END IF;
   RETURN QUERY
-  WITH next AS (
-    SELECT id FROM (
-      SELECT * FROM (
-        SELECT t.id FROM task t
-         WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token > 0 AND t.not_before <= now()
-         ORDER BY t.not_before LIMIT 1 FOR UPDATE SKIP LOCKED) given_back
-      UNION ALL
-      SELECT * FROM (
-        SELECT t.id FROM task t
-         WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token = 0 AND t.position > after_position
-         ORDER BY t.position LIMIT 1 FOR UPDATE SKIP LOCKED) fresh
-    ) either LIMIT 1
-  ), claimed AS (
+  WITH claimed AS (
     UPDATE task t
        SET state = 'running', attempts = t.attempts + 1, slot = the_slot, worker_id = the_worker, lease_token = t.lease_token + 1,
            lease_expires_at = now() + make_interval(secs => b.lease_seconds), first_claimed_at = coalesce(t.first_claimed_at, now()),
-           waiting_for = NULL
-      FROM next WHERE t.id = next.id
+           waiting_for = NULL, needs_usd = NULL
+     WHERE t.id = next.id
     RETURNING t.*
   ), started AS (
-    INSERT INTO attempt (task_id, number, slot, worker_id, lease_token, agent_sha256)
-    SELECT c.id, c.lease_token, c.slot, c.worker_id, c.lease_token, the_agent FROM claimed c
+    INSERT INTO attempt (task_id, number, slot, worker_id, lease_token, agent_sha256, allowance_usd)
+    SELECT c.id, c.lease_token, c.slot, c.worker_id, c.lease_token, the_agent, granted FROM claimed c
   )
   SELECT c.id, c.key, c.item, c.position, c.input, c.lease_token, b.lease_seconds, c.first_claimed_at, b.agent, b.agent_options,
          b.doubt_policy, b.max_attempts,
          CASE WHEN c.lease_token > 1 THEN
            (SELECT a.agent_sha256 FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token ORDER BY a.number DESC LIMIT 1) END,
-         c.lease_token > 1
+         c.lease_token > 1, granted,
+         CASE WHEN c.lease_token > 1 AND granted IS NOT NULL THEN
+           (SELECT coalesce(sum(a.allowance_usd), 0) FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token) ELSE 0 END,
+         b.task_budget_usd, b.velocity_usd IS NOT NULL
     FROM claimed c;
 END
 $function$;
@@ -563,6 +668,7 @@ CREATE OR REPLACE FUNCTION madrugada.complete_task(the_task bigint, the_worker b
 AS $function$
 DECLARE
   t task%ROWTYPE;
+  peak numeric;
 BEGIN
   -- By id alone: see fence_intent.
   SELECT * INTO t FROM task WHERE id = the_task FOR NO KEY UPDATE;
@@ -571,7 +677,13 @@ BEGIN
        SET state = 'completed', result = answer, completed_at = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL,
            spent_usd = journal_cost(t.batch_key, t.id)
      WHERE id = the_task;
-    UPDATE attempt SET ended_at = now(), ending = 'completed', replayed = replayed_calls WHERE task_id = the_task AND number = token;
+    UPDATE attempt SET ended_at = now(), ending = 'completed', replayed = replayed_calls WHERE task_id = the_task AND number = token
+    RETURNING allowance_usd INTO peak;
+    IF peak IS NOT NULL THEN
+      peak := peak + (SELECT coalesce(sum(a.allowance_usd), 0) FROM attempt a WHERE a.task_id = the_task AND a.number < token);
+      UPDATE batch_spending s SET usual_usd = greatest(s.usual_usd * 0.9, peak) WHERE s.batch_key = t.batch_key;
+    END IF;
+    PERFORM settle_ended(ARRAY[the_task], ARRAY[token]);
     RETURN true;
   END IF;
   RETURN EXISTS (
@@ -588,6 +700,18 @@ AS $function$
     INSERT INTO server_identity (system_identifier, timeline_id)
     SELECT s.system_identifier, c.timeline_id FROM pg_control_system() s, pg_control_checkpoint() c ON CONFLICT DO NOTHING
   $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.count_drawn(the_batch text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  PERFORM settle_allowance(a.task_id, a.number)
+    FROM attempt a JOIN task t ON t.id = a.task_id WHERE t.batch_key = the_batch AND a.ended_at IS NOT NULL AND a.allowance_usd IS NULL;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.create_partitions(the_batch text)
  RETURNS void
@@ -612,7 +736,72 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.end_attempt(the_task bigint, the_worker bigint, token bigint, how madrugada.attempt_ending, why jsonb, final boolean, wait_until timestamp with time zone, wait_for text, replayed_calls integer)
+CREATE OR REPLACE FUNCTION madrugada.draw(the_batch text, the_month date, needed numeric, asked numeric, OUT granted numeric, OUT free numeric, OUT reached text)
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  SELECT f.free, f.reached INTO draw.free, draw.reached FROM lock_free_money(the_batch, the_month) f;
+  IF free < needed THEN
+    RETURN;
+  END IF;
+  granted := CASE WHEN free >= 20 * asked THEN greatest(asked, needed) ELSE needed END;
+  PERFORM move_drawn(the_batch, the_month, granted);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.draw_allowance(the_task bigint, the_worker bigint, token bigint, needed numeric, asked numeric, OUT granted numeric, OUT free numeric, OUT reached text)
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  t task%ROWTYPE;
+  began timestamptz;
+BEGIN
+  SELECT * INTO t FROM task WHERE id = the_task FOR SHARE;
+  IF t.state IS DISTINCT FROM 'running' OR t.worker_id <> the_worker OR t.lease_token <> token THEN
+    RETURN;
+  END IF;
+  SELECT a.started_at INTO began FROM attempt a WHERE a.task_id = the_task AND a.number = token FOR NO KEY UPDATE;
+  SELECT d.granted, d.free, d.reached INTO draw_allowance.granted, draw_allowance.free, draw_allowance.reached
+    FROM draw(t.batch_key, month_of(began), needed, asked) d;
+  IF granted IS NULL THEN
+    UPDATE batch_spending s SET usual_usd = greatest(s.usual_usd, needed) WHERE s.batch_key = t.batch_key;
+  ELSE
+    UPDATE attempt a SET allowance_usd = coalesce(a.allowance_usd, 0) + granted WHERE a.task_id = the_task AND a.number = token;
+  END IF;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.draw_for_claim(the_batch text, the_task bigint, begun boolean, needs numeric)
+ RETURNS numeric
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  usual numeric := (SELECT s.usual_usd FROM batch_spending s WHERE s.batch_key = the_batch);
+  drawn record;
+BEGIN
+  IF NOT begun AND EXISTS (
+    SELECT FROM task t WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.needs_usd IS NOT NULL AND t.waiting_for = 'budget') THEN
+    RETURN NULL;
+  END IF;
+  SELECT * INTO drawn FROM draw(the_batch, month_of(now()), CASE WHEN begun THEN coalesce(needs, 0) ELSE usual END, usual);
+  IF drawn.granted IS NULL AND begun THEN
+    UPDATE task t SET not_before = 'infinity', waiting_for = 'budget' WHERE t.id = the_task;
+  END IF;
+  RETURN drawn.granted;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.end_attempt(the_task bigint, the_worker bigint, token bigint, how madrugada.attempt_ending, why jsonb, final boolean, wait_until timestamp with time zone, wait_for text, replayed_calls integer, needs numeric DEFAULT NULL::numeric)
  RETURNS madrugada.task_state
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -643,11 +832,12 @@ BEGIN
   UPDATE task
      SET state = CASE WHEN gives_up THEN 'failed' ELSE 'pending' END::task_state, failure = CASE WHEN gives_up THEN why END,
          attempts = CASE WHEN how = 'failed' THEN t.attempts ELSE t.attempts - 1 END,
-         not_before = coalesce(wait_until, now()), waiting_for = wait_for,
+         not_before = coalesce(wait_until, now()), waiting_for = wait_for, needs_usd = needs,
          slot = NULL, worker_id = NULL, lease_expires_at = NULL, spent_usd = journal_cost(t.batch_key, t.id)
    WHERE id = the_task;
   UPDATE attempt SET ended_at = now(), ending = how, error = why ->> 'message', replayed = replayed_calls
    WHERE task_id = the_task AND number = token;
+  PERFORM settle_ended(ARRAY[the_task], ARRAY[token]);
   RETURN CASE WHEN gives_up THEN 'failed' ELSE 'pending' END::task_state;
 END
 $function$;
@@ -735,6 +925,7 @@ BEGIN
     FROM task t WHERE t.id = ANY (task_ids) AND a.task_id = t.id AND a.number = t.lease_token;
   UPDATE task t SET state = 'pending', attempts = t.attempts - 1, not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL
    WHERE t.id = ANY (task_ids);
+  PERFORM settle_ended(task_ids, ARRAY(SELECT t.lease_token FROM unnest(task_ids) WITH ORDINALITY g (id, place) JOIN task t USING (id) ORDER BY g.place));
 END
 $function$;
 
@@ -830,6 +1021,16 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.has_limits(the_batch text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    SELECT EXISTS (SELECT FROM batch b WHERE b.batch_key = the_batch AND (b.budget_usd IS NOT NULL OR b.task_budget_usd IS NOT NULL))
+        OR EXISTS (SELECT FROM month_spending)
+  $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.heartbeat(the_worker bigint, task_ids bigint[], lease_tokens bigint[], advancing boolean[])
  RETURNS TABLE(lost_task bigint, lost_token bigint)
  LANGUAGE plpgsql
@@ -874,6 +1075,26 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.is_out_of_money(the_batch text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  waits boolean := EXISTS (SELECT FROM task t WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.needs_usd IS NOT NULL AND t.waiting_for = 'budget');
+BEGIN
+  IF EXISTS (SELECT FROM task t WHERE t.batch_key = the_batch AND t.state = 'running')
+     OR EXISTS (SELECT FROM task t WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token > 0 AND t.not_before < 'infinity') THEN
+    RETURN false;
+  END IF;
+  RETURN waits OR (
+    EXISTS (SELECT FROM task t WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token = 0)
+    AND (SELECT f.free < s.usual_usd FROM lock_free_money(the_batch, month_of(now())) f, batch_spending s WHERE s.batch_key = the_batch));
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.is_stopped()
  RETURNS boolean
  LANGUAGE sql
@@ -915,6 +1136,15 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.limits_text(budget numeric, task_budget numeric, velocity numeric)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+    SELECT format('batch %s, task %s, ten minutes %s', coalesce('US$ ' || budget, 'no limit'), coalesce('US$ ' || task_budget, 'no limit'),
+                  coalesce('US$ ' || velocity, 'no limit'))
+  $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.load_batch(the_id text, the_version text, the_agent text, the_options jsonb, the_sha256 text, the_count integer, the_budget numeric, attempts integer, the_lease_seconds integer, policy madrugada.doubt_policy)
  RETURNS text
  LANGUAGE plpgsql
@@ -937,6 +1167,35 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.lock_free_money(the_batch text, the_month date, OUT free numeric, OUT reached text)
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  drawn numeric;
+  of_batch numeric;
+  of_month numeric;
+BEGIN
+  SELECT s.drawn_usd INTO drawn FROM batch_spending s WHERE s.batch_key = the_batch FOR UPDATE;
+  SELECT coalesce(b.budget_usd - drawn, 'Infinity') INTO of_batch FROM batch b WHERE b.batch_key = the_batch;
+  INSERT INTO month_spending (month, cap_usd)
+    SELECT the_month, m.cap_usd FROM month_spending m WHERE m.month < the_month
+       AND NOT EXISTS (SELECT FROM month_spending own WHERE own.month = the_month) ORDER BY m.month DESC LIMIT 1
+    ON CONFLICT DO NOTHING;
+  SELECT m.cap_usd - m.drawn_usd INTO of_month FROM month_spending m WHERE m.month = the_month FOR UPDATE;
+  of_month := coalesce(of_month, 'Infinity');
+  free := least(of_batch, of_month);
+  reached := CASE WHEN of_batch <= of_month THEN 'the budget of the batch' ELSE 'the budget of the month ' || to_char(the_month, 'YYYY-MM') END;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.lock_limits()
+ RETURNS void
+ LANGUAGE sql
+AS $function$ SELECT pg_advisory_xact_lock(madrugada.slot_lock_class() + 1, 0) $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.lose_attempts(task_ids bigint[], why text)
  RETURNS integer
  LANGUAGE plpgsql
@@ -944,7 +1203,8 @@ CREATE OR REPLACE FUNCTION madrugada.lose_attempts(task_ids bigint[], why text)
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
-  lost integer;
+  lost bigint[];
+  tokens bigint[];
 BEGIN
   PERFORM set_config('madrugada.reason', why, true);
   WITH judged AS (
@@ -959,14 +1219,17 @@ BEGIN
       FROM judged j JOIN task t ON t.id = j.id
   ), ended AS (
     UPDATE attempt a SET ended_at = now(), ending = 'lost', error = why FROM decided d WHERE a.task_id = d.id AND a.number = d.lease_token
+  ), changed AS (
+    UPDATE task t
+       SET state = CASE WHEN d.gives_up THEN 'failed' ELSE 'pending' END::task_state, losses = d.new_losses,
+           failure = CASE WHEN d.gives_up THEN jsonb_build_object('kind', 'lost', 'message', 'every allowed attempt was lost with its process; last: ' || why) END,
+           not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL, spent_usd = journal_cost(t.batch_key, t.id)
+      FROM decided d WHERE t.id = d.id
+    RETURNING t.id, t.lease_token
   )
-  UPDATE task t
-     SET state = CASE WHEN d.gives_up THEN 'failed' ELSE 'pending' END::task_state, losses = d.new_losses,
-         failure = CASE WHEN d.gives_up THEN jsonb_build_object('kind', 'lost', 'message', 'every allowed attempt was lost with its process; last: ' || why) END,
-         not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL, spent_usd = journal_cost(t.batch_key, t.id)
-    FROM decided d WHERE t.id = d.id;
-  GET DIAGNOSTICS lost = ROW_COUNT;
-  RETURN lost;
+  SELECT array_agg(c.id), array_agg(c.lease_token) INTO lost, tokens FROM changed c;
+  PERFORM settle_ended(lost, tokens);
+  RETURN coalesce(cardinality(lost), 0);
 END
 $function$;
 
@@ -995,6 +1258,24 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.month_of(moment timestamp with time zone)
+ RETURNS date
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT date_trunc('month', moment AT TIME ZONE 'UTC')::date $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.move_drawn(the_batch text, the_month date, usd numeric)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  UPDATE batch_spending s SET drawn_usd = s.drawn_usd + usd WHERE s.batch_key = the_batch;
+  UPDATE month_spending m SET drawn_usd = m.drawn_usd + usd WHERE m.month = the_month;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.next_claimable_at(the_batch text)
  RETURNS timestamp with time zone
  LANGUAGE sql
@@ -1004,6 +1285,17 @@ AS $function$
     SELECT t.not_before FROM task t
      WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token > 0 AND t.not_before < 'infinity'
      ORDER BY t.not_before LIMIT 1
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.note_spending(the_batch text, the_worker bigint, settled numeric, held numeric)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    INSERT INTO spending_minute AS s (batch_key, minute, worker_id, settled_usd, held_usd)
+    VALUES (the_batch, date_trunc('minute', now()), the_worker, greatest(settled, 0), greatest(held, 0))
+    ON CONFLICT (batch_key, minute, worker_id) DO UPDATE SET settled_usd = s.settled_usd + EXCLUDED.settled_usd, held_usd = EXCLUDED.held_usd
   $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.now()
@@ -1136,11 +1428,112 @@ CREATE OR REPLACE FUNCTION madrugada.said(setting text)
  STABLE
 AS $function$ SELECT nullif(pg_catalog.current_setting('madrugada.' || setting, true), '') $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.set_batch_limits(the_batch text, budget numeric, task_budget numeric, velocity numeric)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  b batch%ROWTYPE;
+BEGIN
+  IF said('by') IS NULL OR said('reason') IS NULL THEN
+    RAISE EXCEPTION 'a change of a budget needs a name and a reason';
+  END IF;
+  PERFORM lock_limits();
+  SELECT * INTO b FROM batch WHERE batch_key = the_batch FOR NO KEY UPDATE;
+  IF b.state NOT IN ('open', 'stopped') THEN
+    RAISE EXCEPTION 'batch % is %', the_batch, b.state;
+  END IF;
+  UPDATE batch SET budget_usd = budget, task_budget_usd = task_budget, velocity_usd = velocity WHERE batch_key = the_batch;
+  PERFORM record_event('batch', 'budget changed', the_batch, NULL, limits_text(b.budget_usd, b.task_budget_usd, b.velocity_usd),
+    limits_text(budget, task_budget, velocity), NULL, NULL, NULL, said('reason'));
+  PERFORM count_drawn(the_batch);
+  PERFORM wake_for_budget(the_batch);
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.set_month_limit(the_month date, cap numeric)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  before numeric := (SELECT m.cap_usd FROM month_spending m WHERE m.month = the_month);
+BEGIN
+  IF said('by') IS NULL OR said('reason') IS NULL THEN
+    RAISE EXCEPTION 'a change of a budget needs a name and a reason';
+  END IF;
+  PERFORM lock_limits();
+  PERFORM count_drawn(b.batch_key) FROM batch b
+    WHERE EXISTS (SELECT FROM task t JOIN attempt a ON a.task_id = t.id WHERE t.batch_key = b.batch_key AND month_of(a.started_at) = the_month);
+  INSERT INTO month_spending (month, cap_usd, drawn_usd)
+  SELECT the_month, cap, coalesce(sum(a.allowance_usd), 0) FROM attempt a
+   WHERE a.started_at >= the_month AT TIME ZONE 'UTC' AND a.started_at < (the_month + interval '1 month') AT TIME ZONE 'UTC'
+  ON CONFLICT (month) DO UPDATE SET cap_usd = EXCLUDED.cap_usd, drawn_usd = EXCLUDED.drawn_usd;
+  PERFORM record_event('budget', 'month changed', NULL, NULL, coalesce('US$ ' || before, 'no limit'), coalesce('US$ ' || cap, 'no limit'),
+    NULL, NULL, NULL, to_char(the_month, 'YYYY-MM') || ': ' || said('reason'));
+  PERFORM wake_for_budget(b.batch_key) FROM (SELECT batch_key FROM batch WHERE state IN ('open', 'stopped') ORDER BY batch_key) b;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.settle_allowance(the_task bigint, the_attempt bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  a attempt%ROWTYPE;
+  key text := (SELECT t.batch_key FROM task t WHERE t.id = the_task);
+  money record;
+BEGIN
+  SELECT * INTO a FROM attempt WHERE task_id = the_task AND number = the_attempt FOR NO KEY UPDATE;
+  IF a.ended_at IS NULL THEN
+    RETURN;
+  END IF;
+  SELECT * INTO money FROM attempt_money(the_task, the_attempt);
+  IF a.allowance_usd IS DISTINCT FROM money.spent + money.held OR a.held_usd <> money.held THEN
+    UPDATE attempt SET allowance_usd = money.spent + money.held, held_usd = money.held WHERE task_id = the_task AND number = the_attempt;
+    PERFORM move_drawn(key, month_of(a.started_at), money.spent + money.held - coalesce(a.allowance_usd, 0));
+  END IF;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.settle_ended(task_ids bigint[], attempts bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  keys text[];
+BEGIN
+  PERFORM share_limits();
+  keys := ARRAY(SELECT DISTINCT t.batch_key FROM task t WHERE t.id = ANY (task_ids) AND has_limits(t.batch_key) ORDER BY t.batch_key);
+  IF keys = '{}' THEN
+    RETURN;
+  END IF;
+  PERFORM FROM batch_spending s WHERE s.batch_key = ANY (keys) ORDER BY s.batch_key FOR UPDATE;
+  PERFORM settle_allowance(t.id, e.number)
+    FROM unnest(task_ids, attempts) e (id, number) JOIN task t USING (id) WHERE t.batch_key = ANY (keys);
+  PERFORM wake_for_budget(key) FROM unnest(keys) key;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.settles(kind madrugada.outcome_kind)
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE
 AS $function$ SELECT kind <> 'unknown' $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.share_limits()
+ RETURNS void
+ LANGUAGE sql
+AS $function$ SELECT pg_advisory_xact_lock_shared(madrugada.slot_lock_class() + 1, 0) $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.slot_is_locked_by(the_slot text, the_worker bigint)
  RETURNS boolean
@@ -1165,6 +1558,26 @@ CREATE OR REPLACE FUNCTION madrugada.slot_lock_key(the_slot text)
  LANGUAGE sql
  IMMUTABLE
 AS $function$SELECT hashtext(the_slot)$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.spent_lately(the_batch text)
+ RETURNS numeric
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    SELECT coalesce(sum(s.settled_usd), 0) + coalesce((
+             SELECT sum(last.held_usd) FROM (
+               SELECT DISTINCT ON (m.worker_id) m.held_usd FROM spending_minute m JOIN worker w ON w.id = m.worker_id AND w.ended_at IS NULL
+                WHERE m.batch_key = the_batch ORDER BY m.worker_id, m.minute DESC) last), 0)
+      FROM spending_minute s WHERE s.batch_key = the_batch AND s.minute > now() - interval '11 minutes' -- whole minutes: rather one too many
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.stop_automatically(the_batch text, kind text, why text)
+ RETURNS boolean
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$ SELECT stop_batch(the_batch, why) $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.stop_batch(the_batch text, why text)
  RETURNS boolean
@@ -1204,6 +1617,46 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.tend_budgets()
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  b record;
+  free_money record;
+  spent numeric;
+BEGIN
+  IF NOT pg_try_advisory_xact_lock(slot_lock_class() + 1, 1) THEN
+    RETURN;
+  END IF;
+  PERFORM wake_task(h.task_id)
+    FROM (SELECT DISTINCT a.task_id FROM attempt a CROSS JOIN LATERAL attempt_money(a.task_id, a.number) m
+           WHERE a.held_usd > 0 AND m.held <> a.held_usd ORDER BY a.task_id) h;
+  FOR b IN SELECT * FROM batch WHERE state = 'open' ORDER BY batch_key LOOP
+    IF b.velocity_usd IS NOT NULL THEN
+      spent := spent_lately(b.batch_key);
+      IF spent > b.velocity_usd THEN
+        PERFORM stop_automatically(b.batch_key, 'velocity', format(
+          'US$ %s were spent or held within ten minutes, and its limit is US$ %s', trim_scale(spent), trim_scale(b.velocity_usd)));
+        CONTINUE;
+      END IF;
+    END IF;
+    IF has_limits(b.batch_key) THEN
+      PERFORM wake_for_budget(b.batch_key);
+      IF is_out_of_money(b.batch_key) THEN
+        SELECT * INTO free_money FROM lock_free_money(b.batch_key, month_of(now()));
+        PERFORM stop_automatically(b.batch_key, 'budget', format(
+          '%s is used up: US$ %s are left, and no task can go on with that', free_money.reached, trim_scale(free_money.free)));
+      END IF;
+    END IF;
+  END LOOP;
+  DELETE FROM spending_minute s WHERE s.minute < now() - interval '1 hour';
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.wake_doubtful_tasks(the_worker bigint)
  RETURNS void
  LANGUAGE plpgsql
@@ -1222,6 +1675,37 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.wake_for_budget(the_batch text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  available numeric;
+BEGIN
+  IF NOT EXISTS (SELECT FROM task t WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.needs_usd IS NOT NULL AND t.waiting_for = 'budget') THEN
+    RETURN;
+  END IF;
+  SELECT f.free INTO available FROM lock_free_money(the_batch, month_of(now())) f;
+  available := available - (
+    SELECT coalesce(sum(t.needs_usd), 0) FROM task t
+     WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.needs_usd IS NOT NULL AND t.waiting_for IS DISTINCT FROM 'budget');
+  WITH fitting AS (
+    SELECT w.id FROM (
+      SELECT t.id, sum(t.needs_usd) OVER (ORDER BY t.needs_usd, t.position) AS total FROM task t
+       WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.needs_usd IS NOT NULL AND t.waiting_for = 'budget') w
+     WHERE w.total <= available
+  ), free_rows AS (
+    SELECT t.id FROM task t JOIN fitting USING (id) WHERE t.waiting_for = 'budget' FOR NO KEY UPDATE OF t SKIP LOCKED -- claims lock tasks before money
+  )
+  UPDATE task t SET not_before = now(), waiting_for = NULL FROM free_rows WHERE t.id = free_rows.id;
+  IF FOUND THEN
+    PERFORM pg_notify('madrugada_work', the_batch);
+  END IF;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.wake_task(the_task bigint)
  RETURNS void
  LANGUAGE plpgsql
@@ -1235,6 +1719,7 @@ BEGIN
   IF FOUND THEN
     PERFORM pg_notify('madrugada_work', (SELECT t.batch_key FROM task t WHERE t.id = the_task));
   END IF;
+  PERFORM settle_ended(array_agg(a.task_id), array_agg(a.number)) FROM attempt a WHERE a.task_id = the_task AND a.held_usd > 0;
 END
 $function$;
 
@@ -1298,6 +1783,30 @@ CREATE VIEW madrugada.audit_bill_lines AS
   WHERE (NOT (EXISTS ( SELECT
            FROM madrugada.bill longer
           WHERE (longer.continues = b.id))));
+
+CREATE VIEW madrugada.audit_budget AS
+ SELECT b.batch_key,
+    b.budget_usd,
+    s.drawn_usd,
+    m.spent_usd,
+    m.held_usd,
+    m.allowances_usd,
+    m.wrong_attempts,
+    ((s.drawn_usd <= COALESCE(b.budget_usd, 'Infinity'::numeric)) AND (s.drawn_usd = m.allowances_usd) AND (m.wrong_attempts = 0)) AS holds
+   FROM ((madrugada.batch b
+     JOIN madrugada.batch_spending s ON ((s.batch_key = b.batch_key)))
+     CROSS JOIN LATERAL ( SELECT COALESCE(sum(a.allowance_usd), (0)::numeric) AS allowances_usd,
+            COALESCE(sum(j.spent), (0)::numeric) AS spent_usd,
+            COALESCE(sum(j.held), (0)::numeric) AS held_usd,
+            count(*) FILTER (WHERE ((a.allowance_usd IS NOT NULL) AND
+                CASE
+                    WHEN (a.ended_at IS NULL) THEN ((j.spent + j.held) > a.allowance_usd)
+                    ELSE ((a.allowance_usd IS DISTINCT FROM (j.spent + j.held)) OR (a.held_usd IS DISTINCT FROM j.held))
+                END)) AS wrong_attempts
+           FROM ((madrugada.task t
+             JOIN madrugada.attempt a ON ((a.task_id = t.id)))
+             CROSS JOIN LATERAL madrugada.attempt_money(t.id, a.number) j(spent, held))
+          WHERE (t.batch_key = b.batch_key)) m);
 
 CREATE VIEW madrugada.audit_charges AS
  SELECT l.batch_key,
@@ -1541,6 +2050,7 @@ CREATE VIEW madrugada.call AS
 CREATE CONSTRAINT TRIGGER batch_task_count AFTER INSERT ON madrugada.batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_count();
 CREATE TRIGGER audit_update_refused BEFORE UPDATE ON madrugada.audit_event FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER batch_insert_audit AFTER INSERT ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_batch_state();
+CREATE TRIGGER batch_spending_begun AFTER INSERT ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.begin_spending();
 CREATE TRIGGER batch_state_audit AFTER UPDATE ON madrugada.batch FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION madrugada.audit_batch_state();
 CREATE TRIGGER batch_state_guard BEFORE UPDATE ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.guard_batch_state();
 CREATE TRIGGER bill_audit AFTER INSERT ON madrugada.bill FOR EACH ROW EXECUTE FUNCTION madrugada.audit_bill();
@@ -1564,6 +2074,7 @@ ALTER SCHEMA madrugada OWNER TO madrugada_owner;
 
 -- Rights of others than the owner
 
+GRANT EXECUTE ON FUNCTION madrugada.attempt_money(bigint,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.batch_named(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.body_text(bytea) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.check_server_identity() TO madrugada_operator, madrugada_worker;
@@ -1571,8 +2082,10 @@ GRANT EXECUTE ON FUNCTION madrugada.claim_task(text,text,bigint,text,integer) TO
 GRANT EXECUTE ON FUNCTION madrugada.close_batch(text,boolean) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.complete_task(bigint,bigint,bigint,jsonb,integer) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.confirm_server_identity() TO madrugada_operator;
-GRANT EXECUTE ON FUNCTION madrugada.end_attempt(bigint,bigint,bigint,madrugada.attempt_ending,jsonb,boolean,timestamp with time zone,text,integer) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.draw_allowance(bigint,bigint,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.end_attempt(bigint,bigint,bigint,madrugada.attempt_ending,jsonb,boolean,timestamp with time zone,text,integer,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.end_worker(bigint,text) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.has_limits(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.heartbeat(bigint,bigint[],bigint[],boolean[]) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.is_stopped() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.journal_cost(text,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -1580,7 +2093,9 @@ GRANT EXECUTE ON FUNCTION madrugada.leave_worker(bigint,text) TO madrugada_opera
 GRANT EXECUTE ON FUNCTION madrugada.lift_stop() TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.load_batch(text,text,text,jsonb,text,integer,numeric,integer,integer,madrugada.doubt_policy) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.may_pay_again(madrugada.call_intent,madrugada.doubt_policy) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.month_of(timestamp with time zone) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.next_claimable_at(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.note_spending(text,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.now() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.register_worker(text,text,integer,bigint) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.release_silent_workers() TO madrugada_operator, madrugada_worker;
@@ -1588,13 +2103,17 @@ GRANT EXECUTE ON FUNCTION madrugada.release_unknown_claims(text,bigint,bigint[])
 GRANT EXECUTE ON FUNCTION madrugada.resume_batch(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.retry_task(bigint,integer) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.said(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.set_batch_limits(text,numeric,numeric,numeric) TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.set_month_limit(date,numeric) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.settles(madrugada.outcome_kind) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.slot_is_locked_by(text,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.slot_lock_class() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.slot_lock_key(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.spent_lately(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.stop_batch(text,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.stop_everything(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.sweep_expired_leases(timestamp with time zone) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.tend_budgets() TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.wake_task(bigint) TO madrugada_operator, madrugada_worker;
 GRANT INSERT, SELECT ON TABLE madrugada.bill TO madrugada_operator;
 GRANT INSERT, SELECT ON TABLE madrugada.bill_line TO madrugada_operator;
@@ -1606,6 +2125,7 @@ GRANT INSERT, SELECT, UPDATE ON TABLE madrugada.model_price TO madrugada_operato
 GRANT SELECT ON TABLE madrugada.attempt TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_batch_totals TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_bill_lines TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.audit_budget TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_duplicate_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_event TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -1614,6 +2134,7 @@ GRANT SELECT ON TABLE madrugada.audit_journal_charges TO madrugada_approver, mad
 GRANT SELECT ON TABLE madrugada.audit_task_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_unmatched TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.batch TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.batch_spending TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.bill TO madrugada_approver, madrugada_auditor, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.bill_line TO madrugada_approver, madrugada_auditor, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.call TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -1621,9 +2142,11 @@ GRANT SELECT ON TABLE madrugada.call_intent TO madrugada_approver, madrugada_aud
 GRANT SELECT ON TABLE madrugada.call_outcome TO madrugada_approver, madrugada_auditor, madrugada_operator;
 GRANT SELECT ON TABLE madrugada.incoming_task TO madrugada_approver, madrugada_auditor, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.model_price TO madrugada_approver, madrugada_auditor, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.month_spending TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.pay_again TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.schema_migration TO PUBLIC, madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.server_identity TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.spending_minute TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.step_record TO madrugada_approver, madrugada_auditor, madrugada_operator;
 GRANT SELECT ON TABLE madrugada.stop_switch TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.task TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;

@@ -2,7 +2,8 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { closeBatch, resumeBatch, stopBatch } from '../batch/change-batch.ts';
 import { allBatches, type Batch, findBatch } from '../batch/find-batch.ts';
 import { batchFigures, countTasks } from '../batch/show-batch.ts';
-import { positiveInteger } from './flags.ts';
+import { registerBudget } from './batch-budget.ts';
+import { dollars, positiveInteger } from './flags.ts';
 import { type LoadFlags, loadList } from './load-list.ts';
 import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
 import { withClient } from './with-client.ts';
@@ -23,6 +24,7 @@ Example:
 export function register(program: Command): void {
   const batch = program.command('batch').description('load, list, show, stop, resume and close batches');
   registerLoad(batch);
+  registerBudget(batch);
   batch
     .command('list')
     .description('list all batches')
@@ -62,7 +64,7 @@ function registerLoad(batch: Command): void {
     .description('load a closed list of tasks from a file')
     .requiredOption('--version <version>', 'of the program that answers, such as v3')
     .option('--agent <agent>', 'a module that exports an agent, or a built-in one', 'prompt')
-    .option('--budget <usd>', 'dollars it should cost at most; recorded, and not enforced by this version', dollars)
+    .option('--budget <usd>', 'dollars the batch may cost at most', dollars)
     .option('--option <key=value>', 'for the agent; may be repeated', collectOption, {})
     .option('--max-attempts <n>', 'attempts of a task before it fails', positiveInteger, 3)
     .option('--lease-seconds <n>', 'how long a silent slot keeps its task', positiveInteger, 600)
@@ -155,10 +157,4 @@ function collectOption(text: string, earlier: Record<string, string>): Record<st
   const equals = text.indexOf('=');
   if (equals <= 0) throw new InvalidArgumentError('It must be KEY=VALUE.');
   return { ...earlier, [text.slice(0, equals)]: text.slice(equals + 1) };
-}
-
-/** Kept as text: money is never a float. */
-function dollars(text: string): string {
-  if (!/^\d{1,9}(\.\d{1,6})?$/.test(text)) throw new InvalidArgumentError('It must be dollars, such as 164.00.');
-  return text;
 }

@@ -12,6 +12,7 @@ const COMMANDS: Record<string, () => Promise<CommandModule>> = {
   init: () => import('./init.ts'),
   db: () => import('./db.ts'),
   batch: () => import('./batch.ts'),
+  budget: () => import('./budget.ts'),
   run: () => import('./run.ts'),
   worker: () => import('./worker.ts'),
   status: () => import('./status.ts'),

@@ -1,7 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { failpoint } from '../failpoint.ts';
 import { patiently } from '../postgres/patiently.ts';
+import type { Allowance } from './allowance.ts';
 import { Deadline } from './deadline.ts';
+import { type DispatchHold, holdWorstCase } from './dispatch-hold.ts';
 import type { JournalEnvironment } from './environment.ts';
 import { explainRefusal, parkedForDoubt } from './explain-refusal.ts';
 import type { Completed } from './journal-writer.ts';
@@ -36,6 +38,7 @@ export async function dispatchCall(
   call: OutgoingCall,
   afterNo: number,
   over: AbortSignal,
+  allowance: Allowance,
 ): Promise<CallResult> {
   const isWanted = () => call.issue.isOpen && !over.aborted;
   if (call.recorded?.doubt) {
@@ -43,8 +46,10 @@ export async function dispatchCall(
     return { kind: 'ended', verdict: parkedForDoubt(call.seq, dispatch, waitUntil) };
   }
   for (let tries = 1; ; tries += 1) {
+    const held = await holdWorstCase(env, lease, call, allowance, over);
+    if ('kind' in held) return held;
     call.lastDispatch += 1;
-    const result = await dispatchOnce(env, lease, call, afterNo, tries >= env.limits.maxDispatches);
+    const result = await dispatchOnce(env, lease, call, afterNo, held, tries >= env.limits.maxDispatches);
     if (result.kind !== 'again') return result;
     if (!isWanted()) return { kind: 'unwanted' };
     const waitMs =
@@ -72,6 +77,7 @@ async function dispatchOnce(
   lease: Lease,
   call: OutgoingCall,
   afterNo: number,
+  hold: DispatchHold,
   isLast: boolean,
 ): Promise<Once> {
   const deadline = new Deadline(env.limits.dispatchMs);
@@ -89,10 +95,14 @@ async function dispatchOnce(
     path: call.request.url.pathname + call.request.url.search,
     model: call.identity.model,
     request: call.request.body,
+    worstCaseUsd: hold.worstCaseUsd,
     tag,
     deadlineMs: deadline.totalMs,
   });
-  if (!committed) return { kind: 'ended', verdict: await explainRefusal(env.pool, lease, call.seq) };
+  if (!committed) {
+    hold.withdraw();
+    return { kind: 'ended', verdict: await explainRefusal(env.pool, lease, call.seq) };
+  }
   await failpoint('journal.intent.after', lease.key);
 
   const reception = new Reception((chunk) => passOn(call, chunk, reception));
@@ -101,7 +111,7 @@ async function dispatchOnce(
     : ({ kind: 'not sent', error: 'too late to be sent' } as const);
   await failpoint('journal.outcome.before', lease.key);
   const ending = endingOf(end, reception);
-  return record(env, lease, call, reception, ending, isLast);
+  return record(env, lease, call, reception, ending, hold, isLast);
 }
 
 /** Passes a stream on as it arrives, all but its end: the code sees that only when the outcome is committed. */
@@ -121,11 +131,13 @@ async function record(
   call: OutgoingCall,
   reception: Reception,
   ending: Ending,
+  hold: DispatchHold,
   isLast: boolean,
 ): Promise<Once> {
   const isPermanent = ending.refusal?.kind === 'permanent';
   const shown = ending.kind !== 'charged' && call.issue.isOpen && (isPermanent || isLast || call.issue.isStreaming);
   const fields = outcomeFields(ending, reception, call.request, call.identity.model, env.prices);
+  hold.sendingEnded();
   const completed = await env.writer.writeOutcome({
     lease,
     seq: call.seq,
@@ -133,6 +145,7 @@ async function record(
     shown,
     ...fields,
   });
+  hold.settle(ending.kind, fields.costUsd);
   await failpoint('journal.outcome.after', lease.key);
   if (ending.kind === 'charged') env.onCharge(fields.costUsd);
   if (ending.refusal?.kind === 'account') {

@@ -3,6 +3,7 @@ import { type Client, DatabaseError } from 'pg';
 import { failpoint } from '../failpoint.ts';
 import { isConnectionLoss } from '../postgres/connection-loss.ts';
 import { findWritten } from './find-written.ts';
+import { HeldByBatch } from './held-by-batch.ts';
 import type { IntentRow, OutcomeRow, StepRow } from './rows.ts';
 import { type Group, intentKey, outcomeKey, stepKey, type Written, writeGroup } from './write-group.ts';
 
@@ -36,6 +37,7 @@ const RECONNECT_MS = [50, 100, 250, 500, 1000];
  * group. A lost connection is survived: the same keyed rows are sent again, and then looked at, never assumed (rule R8).
  */
 export class JournalWriter {
+  readonly held = new HeldByBatch();
   readonly #connect: () => Promise<Client>;
   #client: Client | undefined;
   #queue: Entry[] = [];
@@ -121,9 +123,10 @@ export class JournalWriter {
       try {
         this.#client ??= await this.#connect();
         await failpoint('journal.group.before');
-        const written = await writeGroup(this.#client, groupOf(entries));
+        const group = groupOf(entries);
+        const written = await writeGroup(this.#client, group, this.held.notesFor(group));
         await failpoint('journal.group.after');
-        return settle(entries, repeated ? await findWritten(this.#client, groupOf(entries), written) : written);
+        return settle(entries, repeated ? await findWritten(this.#client, group, written) : written);
       } catch (error) {
         if (isConnectionLoss(error)) {
           repeated = true;

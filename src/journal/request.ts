@@ -63,7 +63,7 @@ function describe(
  * decompression. The host and SDK headers do not count: they change between runs and versions, the question does not.
  */
 export function identify(request: JournaledRequest): RequestIdentity {
-  const body = decompress(request.body, request.headers.get('content-encoding'));
+  const body = plainBody(request);
   const json = canonicalOrUndefined(body);
   const sha256 = createHash('sha256')
     .update(
@@ -72,6 +72,11 @@ export function identify(request: JournaledRequest): RequestIdentity {
     .update(json ?? body)
     .digest();
   return { sha256, model: json === undefined ? undefined : modelOf(json) };
+}
+
+/** The body as the provider reads it. */
+export function plainBody(request: JournaledRequest): Uint8Array {
+  return decompress(request.body, request.headers.get('content-encoding'));
 }
 
 function decompress(body: Uint8Array, encoding: string | null): Uint8Array {

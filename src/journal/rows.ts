@@ -18,6 +18,8 @@ export interface IntentRow {
   path: string;
   model: string | undefined;
   request: Uint8Array;
+  /** What it costs at most: the hold taken for it. Exact decimal. */
+  worstCaseUsd: string;
   tag: string;
   /** Milliseconds the sender still allows this dispatch, counted from now. */
   deadlineMs: number;

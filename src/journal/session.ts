@@ -1,5 +1,6 @@
 import { wakeTask } from '../lease/finish.ts';
 import { classifyResponse } from '../provider/refusal.ts';
+import type { Allowance } from './allowance.ts';
 import { dispatchCall } from './dispatch-call.ts';
 import { describeDivergence, describeOtherState } from './divergence.ts';
 import type { JournalEnvironment } from './environment.ts';
@@ -29,6 +30,7 @@ export class Session {
   permanentFailure: string | undefined;
 
   readonly #env: JournalEnvironment;
+  readonly #allowance: Allowance;
   readonly #replay: Replay;
   readonly #queue: ReleaseQueue;
   readonly #rest: Rest;
@@ -40,8 +42,15 @@ export class Session {
   readonly #over = new AbortController();
   #end: (verdict: Verdict) => void = () => undefined;
 
-  constructor(env: JournalEnvironment, lease: Lease, journal: RecordedJournal, onActivity: () => void) {
+  constructor(
+    env: JournalEnvironment,
+    lease: Lease,
+    journal: RecordedJournal,
+    allowance: Allowance,
+    onActivity: () => void,
+  ) {
     this.lease = lease;
+    this.#allowance = allowance;
     this.#env = env;
     this.#lastSeq = journal.lastSeq;
     this.#onActivity = onActivity;
@@ -218,7 +227,7 @@ export class Session {
   async #send(call: OutgoingCall): Promise<void> {
     const afterNo = Math.min(this.#queue.lastNo, (call.triesAfresh ?? Infinity) - 1); // by which loadJournal sees that it was tried afresh
     call.triesAfresh = undefined;
-    const result = await dispatchCall(this.#env, this.lease, call, afterNo, this.#over.signal);
+    const result = await dispatchCall(this.#env, this.lease, call, afterNo, this.#over.signal, this.#allowance);
     call.isOut = false;
     this.#onActivity();
     if (this.#isOver) return wakeTask(this.#env.pool, this.lease.taskId); // its next holder may wait for this outcome

@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg';
+import type { SpendingNote } from './held-by-batch.ts';
 import type { IntentRow, OutcomeRow, StepRow } from './rows.ts';
 
 /** Rows that go out in one statement and so in one commit. */
@@ -22,14 +23,18 @@ const STEP_COLUMNS = 'batch_key, task_id, scope, kind, name, occurrence, attempt
 const OUTCOME_COLUMNS = `batch_key, task_id, seq, dispatch, kind, status, error, shown, provider_request_id, message_id, response_headers, response,
   input_tokens, output_tokens, cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cost_usd`;
 const INTENT_COLUMNS = `batch_key, task_id, seq, dispatch, scope, request_sha256, occurrence, attempt, worker_id, slot, lease_token, after_no,
-  method, path, model, request, tag, deadline_at`;
+  method, path, model, request, worst_case_usd, tag, deadline_at`;
 
 /**
  * Writes a group as one multi-row statement. Intents pass the fence of db/migrations/0005_journal.sql, which locks their tasks: they are
  * sorted by task, so that two processes never wait for each other in a circle. Binary parameters, because arrays travel as text (measured:
- * half the speed).
+ * half the speed). `notes` on spending go along in the same commit.
  */
-export async function writeGroup(client: ClientBase, { steps, outcomes, intents }: Group): Promise<Written> {
+export async function writeGroup(
+  client: ClientBase,
+  { steps, outcomes, intents }: Group,
+  notes: SpendingNote[] = [],
+): Promise<Written> {
   const parameters: unknown[] = [];
   const tuple = (values: unknown[]) => `(${values.map((value) => `$${parameters.push(value)}`).join(', ')})`;
   const parts: string[] = [];
@@ -56,10 +61,14 @@ export async function writeGroup(client: ClientBase, { steps, outcomes, intents 
     outcomes.length > 0 &&
       `SELECT 'o', task_id, seq::text, kind::text, NULL, dispatch, completed_no, answers FROM outcomes`,
     intents.length > 0 && `SELECT 'i', task_id, seq::text, NULL, NULL, dispatch, NULL, NULL FROM intents`,
+    ...notes.map(
+      ({ batchKey, workerId, settledUsd, heldUsd }) =>
+        `SELECT 'n', 0, madrugada.note_spending${tuple([batchKey, workerId, settledUsd, heldUsd])}::text, NULL, NULL, 0, NULL, NULL`,
+    ),
   ].filter((part) => part !== false);
   const text = `WITH ${parts.join(', ')} ${selects.join(' UNION ALL ')}`;
   const isCommon = steps.length + outcomes.length + intents.length <= PREPARED_ROWS;
-  const name = `group ${steps.length} ${outcomes.length} ${intents.length}`;
+  const name = `group ${steps.length} ${outcomes.length} ${intents.length} ${notes.length}`;
   const { rows } = await client.query<WrittenRow>({
     text,
     values: parameters,
@@ -69,14 +78,14 @@ export async function writeGroup(client: ClientBase, { steps, outcomes, intents 
   return collect(rows);
 }
 
-type WrittenRow = ['s' | 'o' | 'i', number, string, string, string, number, number, boolean];
+type WrittenRow = ['s' | 'o' | 'i' | 'n', number, string, string, string, number, number, boolean];
 
 function collect(rows: WrittenRow[]): Written {
   const written: Written = { steps: new Map(), outcomes: new Map(), intents: new Set() };
   for (const [table, taskId, third, kind, name, number, completedNo, answers] of rows) {
     if (table === 's') written.steps.set(`${taskId} ${third} ${kind} ${name} ${number}`, completedNo);
     else if (table === 'o') written.outcomes.set(`${taskId} ${third} ${number} ${kind}`, { completedNo, answers });
-    else written.intents.add(`${taskId} ${third} ${number}`);
+    else if (table === 'i') written.intents.add(`${taskId} ${third} ${number}`);
   }
   return written;
 }
@@ -154,6 +163,7 @@ function intentValues({ lease, ...row }: IntentRow): unknown[] {
     row.path,
     storable(row.model),
     row.request,
+    row.worstCaseUsd,
     row.tag,
     row.deadlineMs / 1000,
   ];

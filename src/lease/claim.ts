@@ -1,4 +1,17 @@
+import Big from 'big.js';
 import type { Pool } from 'pg';
+
+/** What an attempt may spend, in dollars. */
+export interface Funds {
+  /** What it has drawn from batch and month so far; undefined: no limit is in force. */
+  allowance: Big | undefined;
+  /** What earlier attempts of the task have spent, and what their dispatches in doubt still hold. */
+  committed: Big;
+  /** What the whole task may spend; undefined: no limit. */
+  taskBudget: Big | undefined;
+  /** Its batch may spend only so much in ten minutes, so each minute's spending is written down. */
+  countsVelocity: boolean;
+}
 
 /** A task as its slot holds it. */
 export interface ClaimedTask {
@@ -12,6 +25,7 @@ export interface ClaimedTask {
   firstClaimedAt: Date;
   agent: string;
   agentOptions: Record<string, unknown>;
+  funds: Funds;
   /** Digest of the agent that the last attempt ran; null: this is the first. */
   previousAgentSha256: string | null;
 }
@@ -25,14 +39,34 @@ export async function claimTask(
   pool: Pool,
   request: { batchKey: string; slot: string; workerId: number; agentSha256: string; after: number },
 ): Promise<ClaimedTask | undefined> {
-  const { rows } = await pool.query({
+  const { rows } = await pool.query<ClaimRow>({
     name: 'claim',
     text: `SELECT task_id AS "taskId", key, item, position, input, lease_token AS "leaseToken", first_claimed_at AS "firstClaimedAt", agent,
-                  agent_options AS "agentOptions", previous_agent_sha256 AS "previousAgentSha256"
+                  agent_options AS "agentOptions", previous_agent_sha256 AS "previousAgentSha256", allowance_usd, committed_usd, task_budget_usd, counts_velocity
              FROM madrugada.claim_task($1, $2, $3, $4, $5)`,
     values: [request.batchKey, request.slot, request.workerId, request.agentSha256, request.after],
   });
-  return rows[0];
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  const { allowance_usd, committed_usd, task_budget_usd, counts_velocity, ...task } = row;
+  const funds = {
+    allowance: dollars(allowance_usd),
+    committed: new Big(committed_usd),
+    taskBudget: dollars(task_budget_usd),
+    countsVelocity: counts_velocity,
+  };
+  return { ...task, funds };
+}
+
+type ClaimRow = Omit<ClaimedTask, 'funds'> & {
+  allowance_usd: string | null;
+  committed_usd: string;
+  task_budget_usd: string | null;
+  counts_velocity: boolean;
+};
+
+function dollars(numeric: string | null): Big | undefined {
+  return numeric === null ? undefined : new Big(numeric);
 }
 
 /** When the next task given back becomes claimable by time alone; undefined: none will. */

@@ -1,3 +1,4 @@
+import type Big from 'big.js';
 import type { Pool } from 'pg';
 import { patiently } from '../postgres/patiently.ts';
 
@@ -43,7 +44,9 @@ export interface Ending {
   final: boolean;
   /** When a parked task may be claimed again; undefined with `waitingFor` set: only an event makes it claimable. */
   waitUntil: Date | undefined;
-  waitingFor: 'doubt' | 'settlement' | 'refusal' | undefined;
+  waitingFor: 'doubt' | 'settlement' | 'refusal' | 'budget' | undefined;
+  /** The hold that was refused, in dollars; of a task that waits for a budget. */
+  needs?: Big;
 }
 
 /** Gives a task back, or fails it. Returns its new state, undefined when the lease was no longer the holder's. */
@@ -56,7 +59,7 @@ export async function endAttempt(
   const waitUntil = ending.waitingFor === undefined ? null : (ending.waitUntil ?? 'infinity');
   const { rows } = await patiently(() =>
     pool.query<{ state: 'pending' | 'failed' | null }>(
-      'SELECT madrugada.end_attempt($1, $2, $3, $4, $5, $6, $7, $8, $9) AS state',
+      'SELECT madrugada.end_attempt($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) AS state',
       [
         holder.taskId,
         holder.workerId,
@@ -67,6 +70,7 @@ export async function endAttempt(
         waitUntil,
         ending.waitingFor ?? null,
         replayedCalls,
+        ending.needs?.toFixed() ?? null,
       ],
     ),
   );

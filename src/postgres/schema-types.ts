@@ -31,6 +31,8 @@ export type Numeric = ColumnType<string, number | string, number | string>;
 
 export type OutcomeKind = "charged" | "not_sent" | "recovered" | "refused" | "unknown";
 
+export type SettlementVerdict = "charged" | "not_charged";
+
 export type StepKind = "abort" | "checkpoint" | "now" | "random" | "sleep" | "step" | "timeout";
 
 export type TaskState = "completed" | "failed" | "pending" | "running";
@@ -39,9 +41,11 @@ export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
 export interface Attempt {
   agent_sha256: string;
+  allowance_usd: Numeric | null;
   ended_at: Timestamp | null;
   ending: AttemptEnding | null;
   error: string | null;
+  held_usd: Generated<Numeric>;
   lease_token: number;
   number: number;
   replayed: number | null;
@@ -80,6 +84,17 @@ export interface AuditBillLines {
   model: string | null;
   provider_request_id: string | null;
   tag: string | null;
+}
+
+export interface AuditBudget {
+  allowances_usd: Numeric | null;
+  batch_key: string | null;
+  budget_usd: Numeric | null;
+  drawn_usd: Numeric | null;
+  held_usd: Numeric | null;
+  holds: boolean | null;
+  spent_usd: Numeric | null;
+  wrong_attempts: number | null;
 }
 
 export interface AuditCharges {
@@ -201,12 +216,21 @@ export interface Batch {
   loaded_in: Generated<string>;
   max_attempts: Generated<number>;
   max_losses: Generated<number>;
+  max_output_tokens: number | null;
   number: Generated<number>;
   state: Generated<BatchState>;
   stop_reason: string | null;
+  task_budget_usd: Numeric | null;
   task_count: number;
   tasks_sha256: string;
+  velocity_usd: Numeric | null;
   version: string;
+}
+
+export interface BatchSpending {
+  batch_key: string;
+  drawn_usd: Generated<Numeric>;
+  usual_usd: Generated<Numeric>;
 }
 
 export interface Bill {
@@ -335,6 +359,12 @@ export interface ModelPrice {
   valid_from: string;
 }
 
+export interface MonthSpending {
+  cap_usd: Numeric | null;
+  drawn_usd: Generated<Numeric>;
+  month: string;
+}
+
 export interface PayAgain {
   from_no: number;
   from_seq: number;
@@ -354,6 +384,23 @@ export interface ServerIdentity {
   seen_at: Generated<Timestamp>;
   system_identifier: number;
   timeline_id: number;
+}
+
+export interface Settlement {
+  batch_key: string;
+  cost_usd: Numeric | null;
+  dispatch: number;
+  seq: number;
+  task_id: number;
+  verdict: SettlementVerdict | null;
+}
+
+export interface SpendingMinute {
+  batch_key: string;
+  held_usd: Numeric;
+  minute: Timestamp;
+  settled_usd: Numeric;
+  worker_id: number;
 }
 
 export interface StepRecord {
@@ -392,6 +439,7 @@ export interface Task {
   lease_expires_at: Timestamp | null;
   lease_token: Generated<number>;
   losses: Generated<number>;
+  needs_usd: Numeric | null;
   not_before: Generated<Timestamp>;
   position: number;
   result: Json | null;
@@ -419,6 +467,7 @@ export interface DB {
   attempt: Attempt;
   audit_batch_totals: AuditBatchTotals;
   audit_bill_lines: AuditBillLines;
+  audit_budget: AuditBudget;
   audit_charges: AuditCharges;
   audit_duplicate_charges: AuditDuplicateCharges;
   audit_event: AuditEvent;
@@ -427,6 +476,7 @@ export interface DB {
   audit_task_charges: AuditTaskCharges;
   audit_unmatched: AuditUnmatched;
   batch: Batch;
+  batch_spending: BatchSpending;
   bill: Bill;
   bill_line: BillLine;
   call: Call;
@@ -434,9 +484,12 @@ export interface DB {
   call_outcome: CallOutcome;
   incoming_task: IncomingTask;
   model_price: ModelPrice;
+  month_spending: MonthSpending;
   pay_again: PayAgain;
   schema_migration: SchemaMigration;
   server_identity: ServerIdentity;
+  settlement: Settlement;
+  spending_minute: SpendingMinute;
   step_record: StepRecord;
   stop_switch: StopSwitch;
   task: Task;

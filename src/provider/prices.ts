@@ -38,6 +38,22 @@ export class PriceBook {
       .div(MILLION);
   }
 
+  worstCaseOf(
+    request: { method: string; path: string; body: Uint8Array },
+    model: string | undefined,
+    at: Date,
+  ): { usd: Big } | { problem: string } {
+    const price = this.#find(model ?? '', at);
+    if (price === undefined) return { usd: new Big(0) };
+    const most = /"max_tokens":(\d+)/.exec(Buffer.from(request.body).toString())?.[1] ?? '0';
+    return {
+      usd: price.input
+        .times(2 * request.body.length)
+        .plus(price.output.times(most))
+        .div(MILLION),
+    };
+  }
+
   #find(model: string, at: Date): ModelPrice | undefined {
     return this.#prices.find((price) => price.model === model && price.validFrom <= at);
   }

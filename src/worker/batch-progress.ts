@@ -13,6 +13,8 @@ export interface BatchProgress {
   pending: number;
   /** Waiting for something that time alone will not bring: a bill, a person. */
   waiting: number;
+  /** Of those, the ones that wait for money: they are woken when there is some, or their batch is stopped. */
+  waitingForBudget: number;
 }
 
 /** Counts a batch's tasks by state: one index range of the batch. */
@@ -22,7 +24,8 @@ export async function batchProgress(pool: Pool, batchKey: string): Promise<Batch
             count(*) FILTER (WHERE t.state = 'completed') AS completed, count(*) FILTER (WHERE t.state = 'failed') AS failed,
             count(*) FILTER (WHERE t.state = 'running') AS running,
             count(*) FILTER (WHERE t.state = 'pending' AND t.not_before < 'infinity') AS pending,
-            count(*) FILTER (WHERE t.state = 'pending' AND t.not_before = 'infinity') AS waiting
+            count(*) FILTER (WHERE t.state = 'pending' AND t.not_before = 'infinity') AS waiting,
+            count(*) FILTER (WHERE t.state = 'pending' AND t.waiting_for = 'budget') AS "waitingForBudget"
        FROM madrugada.batch b JOIN madrugada.task t ON t.batch_key = b.batch_key
       WHERE b.batch_key = $1 GROUP BY b.id, b.version`,
     [batchKey],
@@ -35,5 +38,6 @@ export async function batchProgress(pool: Pool, batchKey: string): Promise<Batch
 /** True when nothing is left that time alone can advance (rule R18). */
 export function isAtItsEnd(progress: BatchProgress): boolean {
   if (progress.running > 0) return false;
-  return progress.pending === 0 || progress.state !== 'open' || progress.everythingStopped;
+  if (progress.state !== 'open' || progress.everythingStopped) return true;
+  return progress.pending === 0 && progress.waitingForBudget === 0;
 }

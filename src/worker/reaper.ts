@@ -3,7 +3,7 @@ import { proofOfDeath } from '../lease/process-identity.ts';
 import { sweepLeases } from '../lease/reclaim.ts';
 import { endWorker, livingWorkers } from '../lease/worker-row.ts';
 
-/** Gives back what the dead, the silent and the stuck hold. Each worker process runs one, about every second. */
+/** Gives back what the dead, the silent and the stuck hold, money included. Each worker process runs one, about every second. */
 export class Reaper {
   readonly #pool: Pool;
   readonly #ownId: number | undefined;
@@ -19,6 +19,7 @@ export class Reaper {
     const buried = await this.#buryTheDead();
     const { released, sweptUntil } = await sweepLeases(this.#pool, this.#sweptUntil);
     this.#sweptUntil = sweptUntil;
+    await this.#pool.query('SELECT madrugada.tend_budgets()');
     return buried + released;
   }
 

@@ -4,12 +4,14 @@ import type { LoadedAgent } from '../agent/load-agent.ts';
 import { RunLost } from '../agent/run-lost.ts';
 import { createTask, type ProviderAccess } from '../agent/task.ts';
 import { messageOf } from '../errors.ts';
+import { Allowance } from '../journal/allowance.ts';
 import type { JournalEnvironment } from '../journal/environment.ts';
 import type { Lease } from '../journal/lease.ts';
 import { loadJournal } from '../journal/load-journal.ts';
 import { Session } from '../journal/session.ts';
 import type { Verdict } from '../journal/verdict.ts';
 import type { ClaimedTask } from '../lease/claim.ts';
+import { drawAllowance } from '../lease/draw.ts';
 import { completeTask, type Ending, endAttempt, wakeTask } from '../lease/finish.ts';
 
 /** How an attempt ended, for the worker's account. */
@@ -38,8 +40,9 @@ export async function runAttempt(
   access: ProviderAccess,
   hooks: { onSession(session: Session): void; onActivity(): void },
 ): Promise<AttemptResult> {
+  const allowance = openAllowance(env, lease, claimed);
   for (let lostRuns = 0; ; ) {
-    const session = new Session(env, lease, await loadJournal(env.pool, lease), hooks.onActivity);
+    const session = new Session(env, lease, await loadJournal(env.pool, lease), allowance, hooks.onActivity);
     hooks.onSession(session);
     let end = await run(session, loaded, claimed, access);
     const isLost = end.kind === 'threw' && end.error instanceof RunLost;
@@ -66,6 +69,12 @@ export async function runAttempt(
     if (result.ending === 'lost') await wakeTask(env.pool, lease.taskId); // its next holder may wait for what we have recorded
     return result;
   }
+}
+
+/** The attempt's purse, with what was drawn when its task was claimed; it lasts for all runs of the attempt. */
+function openAllowance(env: JournalEnvironment, lease: Lease, { funds }: ClaimedTask): Allowance {
+  const holder = { taskId: lease.taskId, workerId: lease.workerId, leaseToken: lease.token };
+  return new Allowance(funds, (needed, asked) => drawAllowance(env.pool, holder, needed, asked));
 }
 
 async function run(
@@ -155,7 +164,10 @@ async function finish(
           final: false,
           waitUntil: verdict.until,
           waitingFor: verdict.waitingFor,
+          ...(verdict.waitingFor === 'budget' && { needs: verdict.needs }),
         });
+      case 'refused':
+        return fail({ kind: 'refused', message: verdict.message }, true);
       case 'stopped':
         return write({
           how: 'stopped',

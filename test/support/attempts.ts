@@ -28,6 +28,7 @@ export interface BatchOptions {
   maxAttempts?: number;
   leaseSeconds?: number;
   doubtPolicy?: 'pay_again' | 'hold';
+  budgetUsd?: string;
 }
 
 let batches = 0;
@@ -48,6 +49,7 @@ export async function loadTestBatch(db: TestDatabase, options: BatchOptions = {}
         maxAttempts: options.maxAttempts ?? 3,
         leaseSeconds: options.leaseSeconds ?? 600,
         doubtPolicy: options.doubtPolicy ?? 'pay_again',
+        budgetUsd: options.budgetUsd,
       },
       newTasks(options.inputs ?? numberedQuestions(options.tasks ?? 1)),
     );

@@ -16,6 +16,7 @@ export function intentRow(lease: Lease, seq: number, differing: Partial<IntentRo
     path: '/v1/messages',
     model: 'claude-haiku-4-5',
     request: Buffer.from('{}'),
+    worstCaseUsd: '0.01',
     tag: `tag-${lease.taskId}-${seq}`,
     deadlineMs: 600_000,
     ...differing,
