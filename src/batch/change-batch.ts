@@ -26,6 +26,28 @@ export async function resumeBatch(
   return expectState(await findBatch(client, batch.key), 'open', 'resumed');
 }
 
+/** Stops every batch at once: no further call is sent by anybody. Returns false when everything is stopped already. */
+export async function stopEverything(client: ClientBase, said: Said & { reason: string }): Promise<boolean> {
+  return (await call(client, said, 'SELECT madrugada.stop_everything($1) AS result', [said.reason])) === true;
+}
+
+/**
+ * Lets work go on after a stop of everything; batches that are stopped themselves stay so. Where the server is another than the one this
+ * database knew (rule R15), it counts as looked at from now on.
+ */
+export async function resumeEverything(
+  client: ClientBase,
+  said: { by: string; reason: string },
+): Promise<{ lifted: boolean; confirmedServer: boolean }> {
+  return await asPerson(client, said, async () => {
+    const { rows } = await client.query<{ known: boolean }>('SELECT madrugada.server_is_known() AS known');
+    const confirmedServer = rows[0]?.known === false;
+    if (confirmedServer) await client.query('SELECT madrugada.confirm_server_identity()');
+    const { rows: lifts } = await client.query<{ lifted: boolean }>('SELECT madrugada.lift_stop() AS lifted');
+    return { lifted: lifts[0]?.lifted === true, confirmedServer };
+  });
+}
+
 /**
  * Closes a batch whose tasks are all completed or failed and whose doubts can bring no late answer any more. With `giveUpPending`, the
  * pending tasks of a stopped batch are failed first. Returns false when it is closed already.

@@ -150,7 +150,7 @@ async function record(
   if (ending.kind === 'charged') env.onCharge(fields.costUsd);
   if (ending.refusal?.kind === 'account') {
     await patiently(() =>
-      env.pool.query('SELECT madrugada.stop_batch($1, $2)', [
+      env.pool.query(`SELECT madrugada.stop_automatically($1, 'account', $2)`, [
         lease.batchKey,
         `the provider refuses this account: ${ending.error}`,
       ]),

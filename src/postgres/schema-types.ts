@@ -31,13 +31,23 @@ export type Numeric = ColumnType<string, number | string, number | string>;
 
 export type OutcomeKind = "charged" | "not_sent" | "recovered" | "refused" | "unknown";
 
-export type SettlementVerdict = "charged" | "not_charged";
-
 export type StepKind = "abort" | "checkpoint" | "now" | "random" | "sleep" | "step" | "timeout";
 
 export type TaskState = "completed" | "failed" | "pending" | "running";
 
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
+
+export interface Alert {
+  ack_note: string | null;
+  acknowledged_at: Timestamp | null;
+  acknowledged_by: string | null;
+  batch_key: string | null;
+  id: Generated<number>;
+  kind: string;
+  message: string;
+  raised_at: Generated<Timestamp>;
+  task_id: number | null;
+}
 
 export interface Attempt {
   agent_sha256: string;
@@ -386,15 +396,6 @@ export interface ServerIdentity {
   timeline_id: number;
 }
 
-export interface Settlement {
-  batch_key: string;
-  cost_usd: Numeric | null;
-  dispatch: number;
-  seq: number;
-  task_id: number;
-  verdict: SettlementVerdict | null;
-}
-
 export interface SpendingMinute {
   batch_key: string;
   held_usd: Numeric;
@@ -464,6 +465,7 @@ export interface Worker {
 }
 
 export interface DB {
+  alert: Alert;
   attempt: Attempt;
   audit_batch_totals: AuditBatchTotals;
   audit_bill_lines: AuditBillLines;
@@ -488,7 +490,6 @@ export interface DB {
   pay_again: PayAgain;
   schema_migration: SchemaMigration;
   server_identity: ServerIdentity;
-  settlement: Settlement;
   spending_minute: SpendingMinute;
   step_record: StepRecord;
   stop_switch: StopSwitch;

@@ -175,7 +175,8 @@ export class Slot {
         { batch: batch.batchKey, err: messageOf(error) },
         'the agent cannot be loaded; its batch is stopped',
       );
-      await this.#host.env.pool.query('SELECT madrugada.stop_batch($1, $2)', [batch.batchKey, messageOf(error)]);
+      const stop = `SELECT madrugada.stop_automatically($1, 'agent', $2)`;
+      await this.#host.env.pool.query(stop, [batch.batchKey, messageOf(error)]);
       return undefined;
     }
   }

@@ -2,6 +2,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/postgres/connect.ts';
 import { SlotLocks } from '../../src/worker/slot-locks.ts';
 import { WakeUp } from '../../src/worker/wake-up.ts';
+import { sayAndRun } from '../support/as-person.ts';
 import { loadTestBatch } from '../support/attempts.ts';
 import { leaseBench } from '../support/lease-bench.ts';
 import { release, takeAway } from '../support/leases.ts';
@@ -36,7 +37,7 @@ test('a batch that is resumed wakes idle slots', async () => {
   const batch = await loadTestBatch(bench.db);
   await bench.db.pool.query(`SELECT madrugada.stop_batch($1, 'by the test')`, [batch]);
   const woken = (await listening('resumed')).woken();
-  await bench.db.pool.query('SELECT madrugada.resume_batch($1)', [batch]);
+  await sayAndRun(bench.db, 'SELECT madrugada.resume_batch($1)', [batch]);
   await woken;
 });
 
