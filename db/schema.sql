@@ -769,6 +769,13 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.cut_off(the_batch text)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$ SELECT pg_notify('madrugada_cut', coalesce(the_batch, '')) $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.draw(the_batch text, the_month date, needed numeric, asked numeric, OUT granted numeric, OUT free numeric, OUT reached text)
  RETURNS record
  LANGUAGE plpgsql
@@ -2176,6 +2183,7 @@ GRANT EXECUTE ON FUNCTION madrugada.claim_task(text,text,bigint,text,integer) TO
 GRANT EXECUTE ON FUNCTION madrugada.close_batch(text,boolean) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.complete_task(bigint,bigint,bigint,jsonb,integer) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.confirm_server_identity() TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.cut_off(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.draw_allowance(bigint,bigint,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.end_attempt(bigint,bigint,bigint,madrugada.attempt_ending,jsonb,boolean,timestamp with time zone,text,integer,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.end_worker(bigint,text) TO madrugada_operator, madrugada_worker;

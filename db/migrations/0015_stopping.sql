@@ -120,6 +120,11 @@ BEGIN
 END
 $$;
 
+-- In addition to a stop: what is in flight is not waited for, of one batch or (NULL) of all. Its dispatches stay in doubt.
+CREATE FUNCTION madrugada.cut_off(the_batch text) RETURNS void
+  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$ SELECT pg_notify('madrugada_cut', coalesce(the_batch, '')) $$;
+
 CREATE OR REPLACE FUNCTION madrugada.lift_stop() RETURNS boolean
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
@@ -145,4 +150,4 @@ CREATE FUNCTION madrugada.server_is_known() RETURNS boolean
 
 GRANT SELECT ON madrugada.alert TO madrugada_worker, madrugada_operator, madrugada_approver, madrugada_auditor;
 GRANT EXECUTE ON FUNCTION madrugada.stop_automatically(text, text, text) TO madrugada_worker, madrugada_operator;
-GRANT EXECUTE ON FUNCTION madrugada.acknowledge_alert(bigint, text), madrugada.server_is_known() TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.acknowledge_alert(bigint, text), madrugada.server_is_known(), madrugada.cut_off(text) TO madrugada_operator;

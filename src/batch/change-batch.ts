@@ -3,14 +3,24 @@ import { MadrugadaError } from '../errors.ts';
 import { asPerson, type Said } from './as-person.ts';
 import { type Batch, findBatch } from './find-batch.ts';
 
+/** What a person says who stops something. `now`: what is in flight is not waited for, and stays in doubt. */
+export type StopSaid = Said & { readonly reason: string; readonly now?: boolean };
+
 /**
- * Stops an open batch: no further call is sent, running tasks are given back. Returns false when it is stopped already. `client` is a
- * connection of the role operator, here and below; all throw a MadrugadaError when the batch is in no state for it.
+ * Stops an open batch: no further call is sent, running tasks are given back once their calls in flight are recorded. Returns false when it
+ * is stopped already. `client` is a connection of the role operator, here and below; all throw a MadrugadaError when the batch is in no
+ * state for it.
  */
-export async function stopBatch(client: ClientBase, name: string, said: Said & { reason: string }): Promise<boolean> {
+export async function stopBatch(client: ClientBase, name: string, said: StopSaid): Promise<boolean> {
   const batch = await findBatch(client, name);
-  const stopped = await call(client, said, 'SELECT madrugada.stop_batch($1, $2) AS result', [batch.key, said.reason]);
-  if (stopped === true) return true;
+  const stopped = await stop(
+    client,
+    said,
+    'SELECT madrugada.stop_batch($1, $2) AS stopped',
+    [batch.key, said.reason],
+    batch.key,
+  );
+  if (stopped) return true;
   return expectState(await findBatch(client, batch.key), 'stopped', 'stopped');
 }
 
@@ -27,8 +37,22 @@ export async function resumeBatch(
 }
 
 /** Stops every batch at once: no further call is sent by anybody. Returns false when everything is stopped already. */
-export async function stopEverything(client: ClientBase, said: Said & { reason: string }): Promise<boolean> {
-  return (await call(client, said, 'SELECT madrugada.stop_everything($1) AS result', [said.reason])) === true;
+export async function stopEverything(client: ClientBase, said: StopSaid): Promise<boolean> {
+  return await stop(client, said, 'SELECT madrugada.stop_everything($1) AS stopped', [said.reason], null);
+}
+
+async function stop(
+  client: ClientBase,
+  said: StopSaid,
+  sql: string,
+  values: unknown[],
+  batchKey: string | null,
+): Promise<boolean> {
+  return await asPerson(client, said, async () => {
+    const { rows } = await client.query<{ stopped: boolean }>(sql, values);
+    if (said.now) await client.query('SELECT madrugada.cut_off($1)', [batchKey]);
+    return rows[0]?.stopped === true;
+  });
 }
 
 /**

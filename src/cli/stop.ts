@@ -3,9 +3,13 @@ import { stopEverything } from '../batch/change-batch.ts';
 import { type CommonFlags, printResult } from './output.ts';
 import { withClient } from './with-client.ts';
 
+/** What `--now` does, here and for one batch. */
+export const NOW_TEXT = 'break off what is in flight as well; whether it was charged is then in doubt';
+
 interface StopFlags extends CommonFlags {
   reason: string;
   by?: string;
+  now?: boolean;
 }
 
 const HELP = `
@@ -22,6 +26,7 @@ export function register(program: Command): void {
     .description('stop everything: no further call is paid by anybody')
     .requiredOption('--reason <text>', 'why')
     .option('--by <name>', 'who')
+    .option('--now', NOW_TEXT)
     .addHelpText('after', HELP)
     .action(stop);
 }

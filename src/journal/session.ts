@@ -1,6 +1,7 @@
 import { wakeTask } from '../lease/finish.ts';
 import { classifyResponse } from '../provider/refusal.ts';
 import type { Allowance } from './allowance.ts';
+import { Brake } from './brake.ts';
 import { dispatchCall } from './dispatch-call.ts';
 import { describeDivergence, describeOtherState } from './divergence.ts';
 import type { JournalEnvironment } from './environment.ts';
@@ -40,6 +41,7 @@ export class Session {
   readonly #onActivity: () => void;
   #lastSeq: number;
   readonly #over = new AbortController();
+  readonly #brake = new Brake();
   #end: (verdict: Verdict) => void = () => undefined;
 
   constructor(
@@ -110,9 +112,15 @@ export class Session {
 
   /** Ends the attempt from outside or inside; the first verdict counts. */
   end(verdict: Verdict): void {
+    if (verdict.kind === 'stopped' || verdict.kind === 'lost') this.#brake.hold(verdict.message);
     this.#over.abort();
     this.#rest.stop();
     this.#end(verdict);
+  }
+
+  /** After a stop: what is in flight is not waited for. It is recorded as unknown, and stays in doubt. */
+  cutOff(reason: string): void {
+    this.#brake.cutOff(reason);
   }
 
   /** Waits until everything that was sent is recorded, awaited by the code or not (invariant 2). */
@@ -149,6 +157,7 @@ export class Session {
       identity,
       occurrence,
       request,
+      brake: this.#brake,
       recorded,
       seq: recorded?.seq,
       lastDispatch: recorded?.lastDispatch ?? 0,
