@@ -100,6 +100,7 @@ CREATE TABLE madrugada.batch (
   created_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
   closed_at timestamp with time zone,
   archived_at timestamp with time zone,
+  stop_after_failures integer DEFAULT 10 NOT NULL,
   task_budget_usd numeric,
   velocity_usd numeric,
   max_output_tokens integer,
@@ -114,6 +115,7 @@ CREATE TABLE madrugada.batch (
   CONSTRAINT batch_max_output_tokens_check CHECK ((max_output_tokens > 0)),
   CONSTRAINT batch_number_key UNIQUE (number),
   CONSTRAINT batch_pkey PRIMARY KEY (id, version),
+  CONSTRAINT batch_stop_after_failures_check CHECK ((stop_after_failures > 0)),
   CONSTRAINT batch_task_budget_usd_check CHECK ((task_budget_usd > (0)::numeric)),
   CONSTRAINT batch_task_count_check CHECK ((task_count > 0)),
   CONSTRAINT batch_velocity_usd_check CHECK ((velocity_usd > (0)::numeric)),
@@ -216,6 +218,14 @@ CREATE TABLE madrugada.call_outcome (
   CONSTRAINT call_outcome_cost_usd_check CHECK ((cost_usd >= (0)::numeric)),
   CONSTRAINT call_outcome_pkey PRIMARY KEY (batch_key, task_id, seq, dispatch, kind)
 ) PARTITION BY LIST (batch_key);
+
+CREATE TABLE madrugada.failure_streak (
+  batch_key text NOT NULL,
+  failures integer NOT NULL,
+  CONSTRAINT failure_streak_batch_key_fkey FOREIGN KEY (batch_key) REFERENCES madrugada.batch(batch_key) ON DELETE CASCADE,
+  CONSTRAINT failure_streak_failures_check CHECK ((failures >= 0)),
+  CONSTRAINT failure_streak_pkey PRIMARY KEY (batch_key)
+) WITH (fillfactor=50);
 
 CREATE TABLE madrugada.incoming_task (
   loading xid8 DEFAULT pg_current_xact_id() NOT NULL,
@@ -743,6 +753,33 @@ AS $function$
 BEGIN
   PERFORM settle_allowance(a.task_id, a.number)
     FROM attempt a JOIN task t ON t.id = a.task_id WHERE t.batch_key = the_batch AND a.ended_at IS NOT NULL AND a.allowance_usd IS NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.count_failures()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  b batch%ROWTYPE;
+  streak integer;
+BEGIN
+  SELECT its.* INTO b FROM task t JOIN batch its ON its.batch_key = t.batch_key WHERE t.id = NEW.task_id;
+  IF NEW.ending = 'completed' THEN
+    UPDATE failure_streak f SET failures = 0 WHERE f.batch_key = b.batch_key AND f.failures > 0;
+    RETURN NULL;
+  END IF;
+  INSERT INTO failure_streak AS f (batch_key, failures) VALUES (b.batch_key, 1)
+    ON CONFLICT (batch_key) DO UPDATE SET failures = f.failures + 1
+    RETURNING f.failures INTO streak;
+  IF streak >= b.stop_after_failures THEN
+    PERFORM stop_automatically(b.batch_key, 'failures', format(
+      '%s attempts in a row have failed, and none was completed meanwhile; the last: %s', streak, left(NEW.error, 500)));
+  END IF;
+  RETURN NULL;
 END
 $function$;
 
@@ -1444,6 +1481,7 @@ BEGIN
   END IF;
   UPDATE alert a SET acknowledged_at = now(), acknowledged_by = said('by'), ack_note = 'batch resumed: ' || said('reason')
    WHERE a.batch_key = the_batch AND a.acknowledged_at IS NULL;
+  UPDATE failure_streak f SET failures = 0 WHERE f.batch_key = the_batch;
   RETURN true;
 END
 $function$;
@@ -2146,6 +2184,7 @@ CREATE VIEW madrugada.call AS
 
 -- Triggers
 
+CREATE CONSTRAINT TRIGGER attempt_failures AFTER UPDATE ON madrugada.attempt DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.ending IS NULL) AND (new.ending = ANY (ARRAY['completed'::madrugada.attempt_ending, 'failed'::madrugada.attempt_ending])))) EXECUTE FUNCTION madrugada.count_failures();
 CREATE CONSTRAINT TRIGGER batch_task_count AFTER INSERT ON madrugada.batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_count();
 CREATE TRIGGER alert_audit AFTER INSERT OR UPDATE ON madrugada.alert FOR EACH ROW EXECUTE FUNCTION madrugada.audit_alert();
 CREATE TRIGGER audit_update_refused BEFORE UPDATE ON madrugada.audit_event FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
@@ -2245,6 +2284,7 @@ GRANT SELECT ON TABLE madrugada.bill_line TO madrugada_approver, madrugada_audit
 GRANT SELECT ON TABLE madrugada.call TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.call_intent TO madrugada_approver, madrugada_auditor, madrugada_operator;
 GRANT SELECT ON TABLE madrugada.call_outcome TO madrugada_approver, madrugada_auditor, madrugada_operator;
+GRANT SELECT ON TABLE madrugada.failure_streak TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.incoming_task TO madrugada_approver, madrugada_auditor, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.model_price TO madrugada_approver, madrugada_auditor, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.month_spending TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;

@@ -65,6 +65,39 @@ BEGIN
 END
 $$;
 
+-- Failed attempts since the batch's last completion: what fails again and again at night is not mended by the next attempt.
+ALTER TABLE madrugada.batch ADD COLUMN stop_after_failures integer NOT NULL DEFAULT 10 CHECK (stop_after_failures > 0);
+CREATE TABLE madrugada.failure_streak (
+  batch_key text PRIMARY KEY REFERENCES madrugada.batch (batch_key) ON DELETE CASCADE,
+  failures  integer NOT NULL CHECK (failures >= 0)
+) WITH (fillfactor = 50);
+
+CREATE FUNCTION madrugada.count_failures() RETURNS trigger
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
+  AS $$
+DECLARE
+  b batch%ROWTYPE;
+  streak integer;
+BEGIN
+  SELECT its.* INTO b FROM task t JOIN batch its ON its.batch_key = t.batch_key WHERE t.id = NEW.task_id;
+  IF NEW.ending = 'completed' THEN
+    UPDATE failure_streak f SET failures = 0 WHERE f.batch_key = b.batch_key AND f.failures > 0;
+    RETURN NULL;
+  END IF;
+  INSERT INTO failure_streak AS f (batch_key, failures) VALUES (b.batch_key, 1)
+    ON CONFLICT (batch_key) DO UPDATE SET failures = f.failures + 1
+    RETURNING f.failures INTO streak;
+  IF streak >= b.stop_after_failures THEN
+    PERFORM stop_automatically(b.batch_key, 'failures', format(
+      '%s attempts in a row have failed, and none was completed meanwhile; the last: %s', streak, left(NEW.error, 500)));
+  END IF;
+  RETURN NULL;
+END
+$$;
+-- At the end of the transaction, because the batch's row, the last in the order of locks, may have to be locked.
+CREATE CONSTRAINT TRIGGER attempt_failures AFTER UPDATE ON madrugada.attempt DEFERRABLE INITIALLY DEFERRED
+  FOR EACH ROW WHEN (OLD.ending IS NULL AND NEW.ending IN ('completed', 'failed')) EXECUTE FUNCTION madrugada.count_failures();
+
 -- What only a person may do, with name and reason.
 CREATE FUNCTION madrugada.require_person(deed text) RETURNS void
   LANGUAGE plpgsql STABLE SET search_path = madrugada, pg_catalog, pg_temp
@@ -77,7 +110,8 @@ BEGIN
 END
 $$;
 
--- Whoever opens a batch again has seen why it was stopped: its alerts are acknowledged, so that the next stop raises one.
+-- Whoever opens a batch again has seen why it was stopped: its alerts are acknowledged, so that the next stop raises one, and its failures
+-- count anew.
 CREATE OR REPLACE FUNCTION madrugada.resume_batch(the_batch text) RETURNS boolean
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
@@ -89,6 +123,7 @@ BEGIN
   END IF;
   UPDATE alert a SET acknowledged_at = now(), acknowledged_by = said('by'), ack_note = 'batch resumed: ' || said('reason')
    WHERE a.batch_key = the_batch AND a.acknowledged_at IS NULL;
+  UPDATE failure_streak f SET failures = 0 WHERE f.batch_key = the_batch;
   RETURN true;
 END
 $$;
@@ -148,6 +183,6 @@ CREATE FUNCTION madrugada.server_is_known() RETURNS boolean
        WHERE i.system_identifier = s.system_identifier AND i.timeline_id = c.timeline_id)
   $$;
 
-GRANT SELECT ON madrugada.alert TO madrugada_worker, madrugada_operator, madrugada_approver, madrugada_auditor;
+GRANT SELECT ON madrugada.alert, madrugada.failure_streak TO madrugada_worker, madrugada_operator, madrugada_approver, madrugada_auditor;
 GRANT EXECUTE ON FUNCTION madrugada.stop_automatically(text, text, text) TO madrugada_worker, madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.acknowledge_alert(bigint, text), madrugada.server_is_known(), madrugada.cut_off(text) TO madrugada_operator;

@@ -229,6 +229,7 @@ export interface Batch {
   max_output_tokens: number | null;
   number: Generated<number>;
   state: Generated<BatchState>;
+  stop_after_failures: Generated<number>;
   stop_reason: string | null;
   task_budget_usd: Numeric | null;
   task_count: number;
@@ -350,6 +351,11 @@ export interface CallOutcome {
   shown: Generated<boolean>;
   status: number | null;
   task_id: number;
+}
+
+export interface FailureStreak {
+  batch_key: string;
+  failures: number;
 }
 
 export interface IncomingTask {
@@ -484,6 +490,7 @@ export interface DB {
   call: Call;
   call_intent: CallIntent;
   call_outcome: CallOutcome;
+  failure_streak: FailureStreak;
   incoming_task: IncomingTask;
   model_price: ModelPrice;
   month_spending: MonthSpending;
