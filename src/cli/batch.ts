@@ -6,6 +6,7 @@ import { registerBudget } from './batch-budget.ts';
 import { dollars, positiveInteger } from './flags.ts';
 import { type LoadFlags, loadList } from './load-list.ts';
 import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
+import { NOW_TEXT } from './stop.ts';
 import { withClient } from './with-client.ts';
 
 interface PersonFlags extends CommonFlags {
@@ -40,6 +41,7 @@ export function register(program: Command): void {
     .description('stop a batch: no further call is paid, running tasks are given back')
     .requiredOption('--reason <text>', 'why')
     .option('--by <name>', 'who')
+    .option('--now', NOW_TEXT)
     .addHelpText('after', '\nExample:\n  madrugada batch stop 2026-11 --reason "wrong documents"')
     .action(stop);
   batch
@@ -124,7 +126,7 @@ async function show(name: string, flags: CommonFlags): Promise<void> {
   });
 }
 
-async function stop(name: string, flags: CommonFlags & { by?: string; reason: string }): Promise<void> {
+async function stop(name: string, flags: CommonFlags & { by?: string; reason: string; now?: boolean }): Promise<void> {
   await change(name, flags, (client) => stopBatch(client, name, flags), 'stopped');
 }
 

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { Client } from 'pg';
+import { type Alert, openAlerts } from '../batch/alerts.ts';
 import { allBatches, type Batch, findBatch } from '../batch/find-batch.ts';
 import { batchFigures } from '../batch/show-batch.ts';
 import { busySlots, failedTasks, recentRefusals, stopInForce, waitingTasks } from '../batch/status.ts';
@@ -36,14 +37,17 @@ async function status(name: string | undefined, flags: CommonFlags & { watch?: b
     do {
       const batches = name === undefined ? await unfinished(client) : [await findBatch(client, name)];
       const stop = await stopInForce(client);
+      const alerts = await openAlerts(client);
       const reports = [];
       for (const batch of batches) reports.push(await report(client, batch));
       const text = [
         ...(stop === undefined ? [] : [`EVERYTHING IS STOPPED: ${stop}`]),
+        ...(alerts.length === 0 ? [] : [alerts.map(describeAlert).join('\n')]),
         ...(reports.length === 0 ? ['no batch is open or stopped'] : reports.map(describe)),
       ].join('\n\n');
       const document = {
         stopped: stop ?? null,
+        alerts: alerts.map(snakeKeys),
         batches: reports.map(documentOf),
       };
       printResult(flags, document, (flags.watch ? CLEAR_SCREEN : '') + text);
@@ -98,6 +102,11 @@ function describe({ batch, figures, slots, waiting, failed, refusals }: Report):
     ...failed.map(({ key, message }) => `failed: ${key}: ${message}`),
     ...(failed.length > 0 ? [`madrugada task show ${failed[0]?.key} says what to do next`] : []),
   ].join('\n');
+}
+
+function describeAlert({ id, raisedAt, kind, batchKey, message }: Alert): string {
+  const of = batchKey === null ? '' : ` of batch ${batchKey}`;
+  return `ALERT ${id}, ${raisedAt.toISOString()}, ${kind}${of}: ${message}`;
 }
 
 function slotTable(slots: Report['slots']): string {

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { failpoint } from '../failpoint.ts';
-import { patiently } from '../postgres/patiently.ts';
 import type { Allowance } from './allowance.ts';
 import { Deadline } from './deadline.ts';
 import { type DispatchHold, holdWorstCase } from './dispatch-hold.ts';
@@ -12,6 +11,7 @@ import type { LiveCall, OutgoingCall } from './live-call.ts';
 import type { RecordedResponse } from './load-journal.ts';
 import { type Ending, endingOf, outcomeFields, Reception } from './outcome.ts';
 import { send } from './send.ts';
+import { stopAutomatically } from './stop-automatically.ts';
 import { tagOf } from './tag.ts';
 import type { Verdict } from './verdict.ts';
 
@@ -107,7 +107,7 @@ async function dispatchOnce(
 
   const reception = new Reception((chunk) => passOn(call, chunk, reception));
   const end = deadline.maySend
-    ? await send(env.dispatcher, call.request, tag, deadline, reception)
+    ? await send(env.dispatcher, call.request, tag, deadline, call.brake, reception)
     : ({ kind: 'not sent', error: 'too late to be sent' } as const);
   await failpoint('journal.outcome.before', lease.key);
   const ending = endingOf(end, reception);
@@ -149,16 +149,8 @@ async function record(
   await failpoint('journal.outcome.after', lease.key);
   if (ending.kind === 'charged') env.onCharge(fields.costUsd);
   if (ending.refusal?.kind === 'account') {
-    await patiently(() =>
-      env.pool.query('SELECT madrugada.stop_batch($1, $2)', [
-        lease.batchKey,
-        `the provider refuses this account: ${ending.error}`,
-      ]),
-    );
-    return {
-      kind: 'ended',
-      verdict: { kind: 'stopped', message: `batch ${lease.batchKey} was stopped: ${ending.error}` },
-    };
+    const why = `the provider refuses this account: ${ending.error}`;
+    return { kind: 'ended', verdict: await stopAutomatically(env.pool, lease.batchKey, 'account', why) };
   }
   if (ending.kind !== 'charged' && !shown) return { kind: 'again', ending };
   return {

@@ -13,9 +13,17 @@ export interface Limits {
   maxDispatches: number;
   /** The longest wait for a provider that a slot sits out; a longer one parks the task. */
   maxWaitMs: number;
+  /** Identical calls that one run of a task may make; more stop its batch, because an agent in a loop pays all night. */
+  maxIdenticalCalls: number;
 }
 
-export const DEFAULT_LIMITS: Limits = { dispatchMs: 600_000, restMs: 60_000, maxDispatches: 8, maxWaitMs: 60_000 };
+export const DEFAULT_LIMITS: Limits = {
+  dispatchMs: 600_000,
+  restMs: 60_000,
+  maxDispatches: 8,
+  maxWaitMs: 60_000,
+  maxIdenticalCalls: 20,
+};
 
 /** What the attempts of one process share. */
 export interface JournalEnvironment {

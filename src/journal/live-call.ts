@@ -1,3 +1,4 @@
+import type { Brake } from './brake.ts';
 import type { Issue } from './issue.ts';
 import type { RecordedCall, RecordedResponse } from './load-journal.ts';
 import type { JournaledRequest, RequestIdentity } from './request.ts';
@@ -8,6 +9,8 @@ export interface LiveCall {
   identity: RequestIdentity;
   occurrence: number;
   request: JournaledRequest;
+  /** Of its run: looked at just before anything is sent. */
+  brake: Brake;
   recorded: RecordedCall | undefined;
   /** Given when the call first goes out; a recorded call has it already. */
   seq: number | undefined;

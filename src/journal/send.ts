@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { messageOf } from '../errors.ts';
+import type { Brake } from './brake.ts';
 import type { Deadline } from './deadline.ts';
 import type { JournaledRequest } from './request.ts';
 
@@ -30,33 +31,38 @@ const HOP_HEADERS = new Set([
 
 /**
  * Sends one request. The deadline is enforced here, from headers to the last byte, and looked at once more when the connection is ready,
- * just before any byte is written (rule R5): whoever froze meanwhile sends nothing.
+ * just before any byte is written (rule R5): whoever froze meanwhile sends nothing. So is the brake, for a stop that came meanwhile.
  */
 export function send(
   dispatcher: Dispatcher,
   request: JournaledRequest,
   tag: string,
   deadline: Deadline,
+  brake: Brake,
   sink: ResponseSink,
 ): Promise<SendEnd> {
   return new Promise((resolve) => {
     let writing = false;
     let hasEnded = false;
     let abort: ((reason: Error) => void) | undefined;
+    const giveUp = (sent: string, unsent: string) => {
+      if (abort) abort(new Error(sent));
+      else if (!hasEnded) end({ kind: 'not sent', error: unsent });
+    };
     const timer = setTimeout(
-      () => {
-        if (abort) abort(new Error(`no whole response within ${deadline.totalMs / 1000} s`));
-        else end({ kind: 'not sent', error: 'no connection before the deadline' });
-      },
+      () => giveUp(`no whole response within ${deadline.totalMs / 1000} s`, 'no connection before the deadline'),
       Math.max(0, deadline.remainingMs),
     );
     const end = (how: SendEnd) => {
       hasEnded = true;
       clearTimeout(timer);
+      forgetCut();
       resolve(how);
     };
     const fail = (error: Error) => end({ kind: writing ? 'broken' : 'not sent', error: describe(error) });
 
+    const forgetCut = brake.whenCutOff((reason) => giveUp(`broken off: ${reason}`, reason));
+    if (brake.held !== undefined) return end({ kind: 'not sent', error: brake.held });
     dispatcher.dispatch(
       {
         origin: request.url.origin,
@@ -69,6 +75,7 @@ export function send(
       },
       {
         onRequestStart(controller) {
+          if (brake.held !== undefined) return controller.abort(new Error(brake.held));
           if (hasEnded || !deadline.maySend) return controller.abort(new Error('too late to be sent'));
           writing = true;
           abort = (reason) => controller.abort(reason);

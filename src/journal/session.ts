@@ -1,6 +1,7 @@
 import { wakeTask } from '../lease/finish.ts';
 import { classifyResponse } from '../provider/refusal.ts';
 import type { Allowance } from './allowance.ts';
+import { Brake } from './brake.ts';
 import { dispatchCall } from './dispatch-call.ts';
 import { describeDivergence, describeOtherState } from './divergence.ts';
 import type { JournalEnvironment } from './environment.ts';
@@ -14,6 +15,7 @@ import { Replay } from './replay.ts';
 import { identify, readRequest } from './request.ts';
 import { Rest } from './rest.ts';
 import { isImmediate, Steps } from './steps.ts';
+import { stopAutomatically } from './stop-automatically.ts';
 import type { Verdict } from './verdict.ts';
 
 /**
@@ -36,10 +38,13 @@ export class Session {
   readonly #rest: Rest;
   readonly #latest = new Map<string, LiveCall>();
   readonly #waiting: LiveCall[] = [];
+  /** How often each request was made in this run, replayed or not, by its digest. */
+  readonly #identical = new Map<string, number>();
   readonly #inFlight = new Set<Promise<unknown>>();
   readonly #onActivity: () => void;
   #lastSeq: number;
   readonly #over = new AbortController();
+  readonly #brake = new Brake();
   #end: (verdict: Verdict) => void = () => undefined;
 
   constructor(
@@ -110,9 +115,15 @@ export class Session {
 
   /** Ends the attempt from outside or inside; the first verdict counts. */
   end(verdict: Verdict): void {
+    if (verdict.kind === 'stopped' || verdict.kind === 'lost') this.#brake.hold(verdict.message);
     this.#over.abort();
     this.#rest.stop();
     this.#end(verdict);
+  }
+
+  /** After a stop: what is in flight is not waited for. It is recorded as unknown, and stays in doubt. */
+  cutOff(reason: string): void {
+    this.#brake.cutOff(reason);
   }
 
   /** Waits until everything that was sent is recorded, awaited by the code or not (invariant 2). */
@@ -142,13 +153,16 @@ export class Session {
     request: LiveCall['request'],
     latest: LiveCall | undefined,
   ): LiveCall {
+    const digest = identity.sha256.toString('hex');
+    this.#identical.set(digest, (this.#identical.get(digest) ?? 0) + 1);
     const occurrence = (latest?.occurrence ?? 0) + 1;
-    const recorded = this.#replay.takeCall(scope, identity.sha256.toString('hex'), occurrence);
+    const recorded = this.#replay.takeCall(scope, digest, occurrence);
     return {
       scope,
       identity,
       occurrence,
       request,
+      brake: this.#brake,
       recorded,
       seq: recorded?.seq,
       lastDispatch: recorded?.lastDispatch ?? 0,
@@ -221,7 +235,9 @@ export class Session {
   #goOut(call: LiveCall): void {
     if (this.#isOver || !call.issue.isOpen) return;
     call.isOut = true;
-    this.#track(this.#send(Object.assign(call, { seq: call.seq ?? ++this.#lastSeq })));
+    const repeats = this.#identical.get(call.identity.sha256.toString('hex')) ?? 0;
+    if (repeats > this.#env.limits.maxIdenticalCalls) this.#track(this.#stopRepeating(repeats));
+    else this.#track(this.#send(Object.assign(call, { seq: call.seq ?? ++this.#lastSeq })));
   }
 
   async #send(call: OutgoingCall): Promise<void> {
@@ -239,6 +255,13 @@ export class Session {
       failed || result.completed.answers ? result.response : await readAnswer(this.#env.pool, this.lease, call.seq);
     if (!failed) call.answer = response;
     this.#queue.add(result.completed.completedNo, () => this.#finish(call, response, failed));
+  }
+
+  async #stopRepeating(repeats: number): Promise<void> {
+    const why =
+      `task ${this.lease.key} makes the same call for the ${repeats}. time in one run, as an agent in a loop does; ` +
+      'if it is meant to, set MADRUGADA_MAX_IDENTICAL_CALLS higher';
+    this.end(await stopAutomatically(this.#env.pool, this.lease.batchKey, 'identical calls', why));
   }
 
   /** A live result's turn: a stream that the code already reads gets its end, any other issue the whole. */

@@ -31,13 +31,23 @@ export type Numeric = ColumnType<string, number | string, number | string>;
 
 export type OutcomeKind = "charged" | "not_sent" | "recovered" | "refused" | "unknown";
 
-export type SettlementVerdict = "charged" | "not_charged";
-
 export type StepKind = "abort" | "checkpoint" | "now" | "random" | "sleep" | "step" | "timeout";
 
 export type TaskState = "completed" | "failed" | "pending" | "running";
 
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
+
+export interface Alert {
+  ack_note: string | null;
+  acknowledged_at: Timestamp | null;
+  acknowledged_by: string | null;
+  batch_key: string | null;
+  id: Generated<number>;
+  kind: string;
+  message: string;
+  raised_at: Generated<Timestamp>;
+  task_id: number | null;
+}
 
 export interface Attempt {
   agent_sha256: string;
@@ -219,6 +229,7 @@ export interface Batch {
   max_output_tokens: number | null;
   number: Generated<number>;
   state: Generated<BatchState>;
+  stop_after_failures: Generated<number>;
   stop_reason: string | null;
   task_budget_usd: Numeric | null;
   task_count: number;
@@ -342,6 +353,11 @@ export interface CallOutcome {
   task_id: number;
 }
 
+export interface FailureStreak {
+  batch_key: string;
+  failures: number;
+}
+
 export interface IncomingTask {
   input: Json;
   item: string;
@@ -384,15 +400,6 @@ export interface ServerIdentity {
   seen_at: Generated<Timestamp>;
   system_identifier: number;
   timeline_id: number;
-}
-
-export interface Settlement {
-  batch_key: string;
-  cost_usd: Numeric | null;
-  dispatch: number;
-  seq: number;
-  task_id: number;
-  verdict: SettlementVerdict | null;
 }
 
 export interface SpendingMinute {
@@ -464,6 +471,7 @@ export interface Worker {
 }
 
 export interface DB {
+  alert: Alert;
   attempt: Attempt;
   audit_batch_totals: AuditBatchTotals;
   audit_bill_lines: AuditBillLines;
@@ -482,13 +490,13 @@ export interface DB {
   call: Call;
   call_intent: CallIntent;
   call_outcome: CallOutcome;
+  failure_streak: FailureStreak;
   incoming_task: IncomingTask;
   model_price: ModelPrice;
   month_spending: MonthSpending;
   pay_again: PayAgain;
   schema_migration: SchemaMigration;
   server_identity: ServerIdentity;
-  settlement: Settlement;
   spending_minute: SpendingMinute;
   step_record: StepRecord;
   stop_switch: StopSwitch;

@@ -58,7 +58,8 @@ export async function runAttempt(
     const unused = end.kind === 'verdict' ? undefined : session.close();
     const divergence = isLost ? undefined : unused; // it did not get as far as to use them
     // what was sent is waited for, awaited by the code or not, unless another may already have the task
-    if (end.kind !== 'verdict' || end.verdict.kind === 'released') await session.settled();
+    if (end.kind !== 'verdict' || end.verdict.kind === 'released' || end.verdict.kind === 'stopped')
+      await session.settled();
     const result = await finish(
       env,
       claimed,

@@ -17,7 +17,7 @@ const HUNG_SECONDS = 120;
 
 /**
  * Reads `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `MADRUGADA_DISPATCH_SECONDS` (total time of one dispatch), `MADRUGADA_REST_SECONDS`,
- * `MADRUGADA_MAX_DISPATCHES`, `MADRUGADA_MAX_WAIT_SECONDS`, `MADRUGADA_HUNG_SECONDS`, `MADRUGADA_STUCK_SECONDS` and `MADRUGADA_ALWAYS_REPLAY`.
+ * `MADRUGADA_MAX_DISPATCHES`, `MADRUGADA_MAX_WAIT_SECONDS`, `MADRUGADA_MAX_IDENTICAL_CALLS`, `MADRUGADA_HUNG_SECONDS`, `MADRUGADA_STUCK_SECONDS` and `MADRUGADA_ALWAYS_REPLAY`.
  */
 export function workerSettings(environment: NodeJS.ProcessEnv): WorkerSettings {
   const seconds = (name: string, fallbackMs: number) => number(environment, name, fallbackMs / 1000) * 1000;
@@ -26,6 +26,7 @@ export function workerSettings(environment: NodeJS.ProcessEnv): WorkerSettings {
     restMs: seconds('MADRUGADA_REST_SECONDS', DEFAULT_LIMITS.restMs),
     maxDispatches: number(environment, 'MADRUGADA_MAX_DISPATCHES', DEFAULT_LIMITS.maxDispatches),
     maxWaitMs: seconds('MADRUGADA_MAX_WAIT_SECONDS', DEFAULT_LIMITS.maxWaitMs),
+    maxIdenticalCalls: number(environment, 'MADRUGADA_MAX_IDENTICAL_CALLS', DEFAULT_LIMITS.maxIdenticalCalls),
   };
   return {
     access: { apiKey: apiKey(environment), baseUrl: environment.ANTHROPIC_BASE_URL || undefined },

@@ -78,6 +78,16 @@ export class Slot {
     this.#session?.end({ kind: 'lost', message });
   }
 
+  /** Its batch, or everything, is stopped: nothing more is sent, and the task is given back once what is in flight is recorded. */
+  endStopped(message: string): void {
+    this.#session?.end({ kind: 'stopped', message });
+  }
+
+  /** What is in flight is not waited for either. */
+  cutOff(reason: string): void {
+    this.#session?.cutOff(reason);
+  }
+
   async #claim(): Promise<{ task: ClaimedTask; batchKey: string } | undefined> {
     const { env, workerId, batches } = this.#host;
     // before every claim: one whose commit was not seen may still have been committing at the last look
@@ -175,7 +185,8 @@ export class Slot {
         { batch: batch.batchKey, err: messageOf(error) },
         'the agent cannot be loaded; its batch is stopped',
       );
-      await this.#host.env.pool.query('SELECT madrugada.stop_batch($1, $2)', [batch.batchKey, messageOf(error)]);
+      const stop = `SELECT madrugada.stop_automatically($1, 'agent', $2)`;
+      await this.#host.env.pool.query(stop, [batch.batchKey, messageOf(error)]);
       return undefined;
     }
   }

@@ -1,3 +1,4 @@
+import type { Pool } from 'pg';
 import type { Logger } from 'pino';
 import { Agent as HttpAgent } from 'undici';
 import type { ProviderAccess } from '../agent/task.ts';
@@ -15,7 +16,8 @@ import { OpenBatches } from './open-batches.ts';
 import { Reaper } from './reaper.ts';
 import type { AttemptResult } from './run-attempt.ts';
 import { Slot, type SlotHost } from './slot.ts';
-import { SlotLocks } from './slot-locks.ts';
+import { type OnNotification, SlotLocks } from './slot-locks.ts';
+import { stopsInForce } from './stops-in-force.ts';
 import { WakeUp } from './wake-up.ts';
 
 /** What one worker process is told. Times in milliseconds. */
@@ -62,7 +64,11 @@ export class WorkerProcess {
     const locks = new SlotLocks(
       () => connect('slots'),
       this.#options.slots,
-      () => this.#wakeUp.wakeAll(),
+      new Map<string, OnNotification>([
+        ['madrugada_work', () => this.#wakeUp.wakeAll()],
+        ['madrugada_stop', () => void this.#endStopped(pool)],
+        ['madrugada_cut', (batchKey) => void this.#cutOff(pool, batchKey)],
+      ]),
       (slot) => this.#loseSlot(slot),
     );
     const writer = new JournalWriter(() => connect('journal'));
@@ -164,6 +170,30 @@ export class WorkerProcess {
     for (const slot of this.#slots)
       if (lost.some(({ taskId, token }) => slot.lease?.taskId === taskId && slot.lease.token === token))
         slot.lose(`slot ${slot.name} has lost its lease`);
+  }
+
+  /** Whatever was notified: the database says what is stopped. Without it nothing is sent anyway, and it is asked again when it is back. */
+  async #endStopped(pool: Pool): Promise<Slot[]> {
+    const held = new Set(this.#slots.flatMap(({ lease }) => (lease ? [lease.batchKey] : [])));
+    try {
+      const stops = await stopsInForce(pool, [...held]);
+      for (const [batch, why] of stops) this.#options.log.warn({ batch, why }, 'stopped: nothing more is sent');
+      return this.#slots.filter((slot) => {
+        const message = stops.get(slot.lease?.batchKey ?? '');
+        if (message !== undefined) slot.endStopped(message);
+        return message !== undefined;
+      });
+    } catch (error) {
+      this.#options.log.warn({ err: messageOf(error) }, 'cannot see what is stopped; nothing stopped is sent anyway');
+      return [];
+    }
+  }
+
+  /** Dispatches in flight are broken off, of one batch or ('') of all, and only of those that are stopped. */
+  async #cutOff(pool: Pool, batchKey: string | undefined): Promise<void> {
+    if (batchKey === undefined) return;
+    for (const slot of await this.#endStopped(pool))
+      if (batchKey === '' || slot.lease?.batchKey === batchKey) slot.cutOff('a person has stopped what was in flight');
   }
 
   #loseSlot(name: string): void {

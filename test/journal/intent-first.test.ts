@@ -1,5 +1,6 @@
 import '../support/gate-environment.ts';
 import { afterAll, afterEach, expect, test, vi } from 'vitest';
+import { liftStop } from '../support/as-person.ts';
 import { dispatchesOf, kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
 import { openAllGates, shutGate } from '../support/gates.ts';
 import { ask, journalBench } from '../support/journal-bench.ts';
@@ -91,7 +92,7 @@ test('the stop of everything lets no further request out', async () => {
     await bench.db.pool.query(`SELECT madrugada.stop_everything('a person says so')`);
     await ask(task, 'two');
   });
-  await bench.db.pool.query('SELECT madrugada.lift_stop()');
+  await liftStop(bench.db);
 
   expect(result).toMatchObject({ ending: 'stopped', message: 'everything is stopped' });
   expect(bench.provider.requestCount).toBe(1);

@@ -1,6 +1,7 @@
 import Anthropic from '@anthropic-ai/sdk';
 import { expect, test } from 'vitest';
 import type { Task } from '../../src/agent/task.ts';
+import { openAlerts } from '../../src/batch/alerts.ts';
 import { dispatchesOf, kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
 import { ask, fetchMessage, journalBench } from '../support/journal-bench.ts';
 import type { Exchange } from '../support/scripted-provider.ts';
@@ -84,6 +85,7 @@ test('a refusal of our credentials stops the batch at once, and the task goes ba
     batch,
   ]);
   expect(rows).toEqual([{ state: 'stopped', stop_reason: 'the provider refuses this account: HTTP 401: no' }]);
+  expect(await openAlerts(bench.db.pool)).toMatchObject([{ kind: 'account', batchKey: batch }]);
 });
 
 test('a wait longer than a slot sits out parks the task instead', async () => {

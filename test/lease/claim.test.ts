@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { claimTask, nextClaimableAt } from '../../src/lease/claim.ts';
 import { completeTask } from '../../src/lease/finish.ts';
+import { liftStop } from '../support/as-person.ts';
 import { loadTestBatch, taskOf } from '../support/attempts.ts';
 import { attemptsOf, taskEvents } from '../support/audit.ts';
 import { leaseBench } from '../support/lease-bench.ts';
@@ -131,7 +132,7 @@ test('nothing is claimed while everything is stopped', async () => {
   const batch = await loadTestBatch(bench.db);
   await bench.db.pool.query(`SELECT madrugada.stop_everything('by the test')`);
   const whileStopped = await bench.worker.tryClaim(batch);
-  await bench.db.pool.query('SELECT madrugada.lift_stop()');
+  await liftStop(bench.db);
 
   expect(whileStopped).toBeUndefined();
   expect(await bench.worker.tryClaim(batch)).toBeDefined();

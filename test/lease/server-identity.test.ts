@@ -1,11 +1,16 @@
 import { afterEach, expect, test } from 'vitest';
+import { resumeEverything } from '../../src/batch/change-batch.ts';
 import { openClient } from '../../src/postgres/connect.ts';
+import { liftStop } from '../support/as-person.ts';
 import { loadTestBatch } from '../support/attempts.ts';
 import { runCommand } from '../support/command.ts';
 import { leaseBench } from '../support/lease-bench.ts';
 
 const bench = leaseBench();
-afterEach(() => bench.db.pool.query('DELETE FROM madrugada.server_identity; SELECT madrugada.lift_stop()'));
+afterEach(async () => {
+  await bench.db.pool.query('DELETE FROM madrugada.server_identity');
+  await liftStop(bench.db);
+});
 
 const check = async (): Promise<boolean> => {
   const { rows } = await bench.worker.pool.query('SELECT madrugada.check_server_identity() AS same');
@@ -38,13 +43,14 @@ for (const changed of ['system_identifier', 'timeline_id'] as const) {
     await remember(changed);
     await check();
     expect(await bench.worker.tryClaim(batch)).toBeUndefined();
-    const operator = await openClient({ url: bench.db.url, as: 'operator', applicationName: 'madrugada test' });
-    await operator.query('SELECT madrugada.lift_stop()');
+    await liftStop(bench.db);
     const unconfirmed = [await check(), await isStopped()];
-    await operator.query('SELECT madrugada.confirm_server_identity(), madrugada.lift_stop()');
+    const operator = await openClient({ url: bench.db.url, as: 'operator', applicationName: 'madrugada test' });
+    const resumed = await resumeEverything(operator, { by: 'Ana', reason: 'the bill was compared' });
     await operator.end();
 
     expect(unconfirmed).toEqual([false, true]);
+    expect(resumed).toEqual({ lifted: true, confirmedServer: true });
     expect([await check(), await isStopped()]).toEqual([true, false]);
     expect(await bench.worker.tryClaim(batch)).toBeDefined();
   });

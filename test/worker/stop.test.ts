@@ -2,8 +2,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { openAlerts } from '../../src/batch/alerts.ts';
 import { resumeBatch, stopBatch } from '../../src/batch/change-batch.ts';
 import { openClient } from '../../src/postgres/connect.ts';
+import { liftStop } from '../support/as-person.ts';
 import { kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
 import { attemptsOf } from '../support/audit.ts';
 import { testFolder } from '../support/test-folder.ts';
@@ -48,7 +50,6 @@ async function stoppedAtFirstCall(stop: (batch: string) => Promise<unknown>): Pr
 const stopIt = (batch: string) => asOperator((client) => stopBatch(client, batch, BY));
 const stopEverything = () =>
   asOperator((client) => client.query(`SELECT madrugada.stop_everything('everything is too dear')`));
-const liftStop = () => asOperator((client) => client.query('SELECT madrugada.lift_stop()'));
 
 test('a batch that a person stops pays for no further call; the one in flight is recorded', async () => {
   const batch = await stoppedAtFirstCall(stopIt);
@@ -79,7 +80,7 @@ test('a batch that a person resumes goes on by itself: the recorded call is repl
 test('a stop of everything is looked at before each paid call, too, and lifted by a person', async () => {
   const batch = await stoppedAtFirstCall(stopEverything);
   const paid = bench.provider.requestCount;
-  await liftStop();
+  await liftStop(bench.db);
   await until('the batch is done', async () => (await taskOf(bench.db, batch)).state === 'completed');
 
   expect(paid).toBe(1);
@@ -101,6 +102,7 @@ for (const [file, why] of [
     await said(worker, 'the agent cannot be loaded; its batch is stopped');
 
     expect(await batchOf(batch)).toEqual({ state: 'stopped', stop_reason: expect.stringMatching(why) });
+    expect(await openAlerts(bench.db.pool)).toContainEqual(expect.objectContaining({ kind: 'agent', batchKey: batch }));
     expect(await taskOf(bench.db, batch)).toMatchObject({ state: 'pending', attempts: 0 });
   });
 

@@ -2,6 +2,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/postgres/connect.ts';
 import { SlotLocks } from '../../src/worker/slot-locks.ts';
 import { WakeUp } from '../../src/worker/wake-up.ts';
+import { sayAndRun } from '../support/as-person.ts';
 import { loadTestBatch } from '../support/attempts.ts';
 import { leaseBench } from '../support/lease-bench.ts';
 import { release, takeAway } from '../support/leases.ts';
@@ -18,7 +19,7 @@ async function listening(slot: string) {
   const locks = new SlotLocks(
     () => openClient({ url: bench.db.url, as: 'worker', applicationName: `test/${slot}` }),
     [slot],
-    () => wakeUp.wakeAll(),
+    new Map([['madrugada_work', () => wakeUp.wakeAll()]]),
     (name) => taken.push(name),
   );
   onTestFinished(() => locks.close());
@@ -36,7 +37,7 @@ test('a batch that is resumed wakes idle slots', async () => {
   const batch = await loadTestBatch(bench.db);
   await bench.db.pool.query(`SELECT madrugada.stop_batch($1, 'by the test')`, [batch]);
   const woken = (await listening('resumed')).woken();
-  await bench.db.pool.query('SELECT madrugada.resume_batch($1)', [batch]);
+  await sayAndRun(bench.db, 'SELECT madrugada.resume_batch($1)', [batch]);
   await woken;
 });
 
@@ -109,7 +110,7 @@ test('a slot’s lock is free again when its process closes it', async () => {
       new SlotLocks(
         () => openClient({ url: bench.db.url, as: 'worker', applicationName: 'test/closed' }),
         ['closed'],
-        () => undefined,
+        new Map(),
         () => undefined,
       ),
   ) as [SlotLocks, SlotLocks];

@@ -1,0 +1,188 @@
+-- Stopping and alerts. A stop reaches the workers at once (channel madrugada_stop), and the fence in any case. What the program stops by
+-- itself raises an alert in the same transaction; only a person opens it again, and says who and why.
+
+SET LOCAL ROLE madrugada_owner;
+SET LOCAL search_path = madrugada, pg_catalog;
+
+CREATE TABLE madrugada.alert (
+  id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  raised_at       timestamptz NOT NULL DEFAULT madrugada.now(),
+  kind            text NOT NULL,                                     -- such as 'account', 'agent', 'budget', 'velocity', 'failures'
+  batch_key       text,                                              -- NULL: of no single batch
+  task_id         bigint,
+  message         text NOT NULL,
+  acknowledged_at timestamptz,
+  acknowledged_by text,
+  ack_note        text,
+  CHECK ((acknowledged_at IS NULL) = (acknowledged_by IS NULL))
+);
+-- Sixty-four slots meet the same expired key in the same second: that is one alert.
+CREATE UNIQUE INDEX alert_open ON madrugada.alert (kind, batch_key) NULLS NOT DISTINCT WHERE acknowledged_at IS NULL;
+
+ALTER TABLE madrugada.audit_event DROP CONSTRAINT audit_event_subject_check,
+  ADD CONSTRAINT audit_event_subject_check CHECK (subject IN ('batch', 'task', 'worker', 'stop', 'bill', 'price', 'alert', 'doubt', 'budget'));
+
+CREATE FUNCTION madrugada.audit_alert() RETURNS trigger
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+BEGIN
+  PERFORM record_event('alert', CASE WHEN TG_OP = 'INSERT' THEN 'raised' ELSE 'acknowledged' END, NEW.batch_key, NEW.task_id, NULL, NULL,
+    NULL, NULL, NULL, CASE WHEN TG_OP = 'INSERT' THEN NEW.kind || ': ' || NEW.message ELSE concat_ws(': ', NEW.kind, NEW.ack_note) END);
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER alert_audit AFTER INSERT OR UPDATE ON madrugada.alert FOR EACH ROW EXECUTE FUNCTION madrugada.audit_alert();
+
+-- Workers that hear of it look for themselves what is stopped: the news is only that it may be worth looking.
+CREATE OR REPLACE FUNCTION madrugada.stop_batch(the_batch text, why text) RETURNS boolean
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+BEGIN
+  UPDATE batch b SET state = 'stopped', stop_reason = why WHERE b.batch_key = the_batch AND b.state = 'open';
+  IF FOUND THEN
+    PERFORM pg_notify('madrugada_stop', the_batch);
+    RETURN true;
+  END IF;
+  RETURN false;
+END
+$$;
+
+-- The program stops a batch by itself. True when it was open until now; one that is stopped already raises nothing more.
+CREATE FUNCTION madrugada.stop_automatically(the_batch text, kind text, why text) RETURNS boolean
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+DECLARE
+  said_before text := coalesce(said('reason'), '');
+BEGIN
+  PERFORM set_config('madrugada.reason', '', true); -- an attempt that ends in this transaction has left its own
+  IF NOT stop_batch(the_batch, why) THEN
+    PERFORM set_config('madrugada.reason', said_before, true);
+    RETURN false;
+  END IF;
+  INSERT INTO alert (kind, batch_key, message) VALUES (stop_automatically.kind, the_batch, why) ON CONFLICT DO NOTHING;
+  PERFORM set_config('madrugada.reason', said_before, true);
+  RETURN true;
+END
+$$;
+
+-- Failed attempts since the batch's last completion: what fails again and again at night is not mended by the next attempt.
+ALTER TABLE madrugada.batch ADD COLUMN stop_after_failures integer NOT NULL DEFAULT 10 CHECK (stop_after_failures > 0);
+CREATE TABLE madrugada.failure_streak (
+  batch_key text PRIMARY KEY REFERENCES madrugada.batch (batch_key) ON DELETE CASCADE,
+  failures  integer NOT NULL CHECK (failures >= 0)
+) WITH (fillfactor = 50);
+
+CREATE FUNCTION madrugada.count_failures() RETURNS trigger
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
+  AS $$
+DECLARE
+  b batch%ROWTYPE;
+  streak integer;
+BEGIN
+  SELECT its.* INTO b FROM task t JOIN batch its ON its.batch_key = t.batch_key WHERE t.id = NEW.task_id;
+  IF NEW.ending = 'completed' THEN
+    UPDATE failure_streak f SET failures = 0 WHERE f.batch_key = b.batch_key AND f.failures > 0;
+    RETURN NULL;
+  END IF;
+  INSERT INTO failure_streak AS f (batch_key, failures) VALUES (b.batch_key, 1)
+    ON CONFLICT (batch_key) DO UPDATE SET failures = f.failures + 1
+    RETURNING f.failures INTO streak;
+  IF streak >= b.stop_after_failures THEN
+    PERFORM stop_automatically(b.batch_key, 'failures', format(
+      '%s attempts in a row have failed, and none was completed meanwhile; the last: %s', streak, left(NEW.error, 500)));
+  END IF;
+  RETURN NULL;
+END
+$$;
+-- At the end of the transaction, because the batch's row, the last in the order of locks, may have to be locked.
+CREATE CONSTRAINT TRIGGER attempt_failures AFTER UPDATE ON madrugada.attempt DEFERRABLE INITIALLY DEFERRED
+  FOR EACH ROW WHEN (OLD.ending IS NULL AND NEW.ending IN ('completed', 'failed')) EXECUTE FUNCTION madrugada.count_failures();
+
+-- What only a person may do, with name and reason.
+CREATE FUNCTION madrugada.require_person(deed text) RETURNS void
+  LANGUAGE plpgsql STABLE SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+BEGIN
+  IF said('by') IS NULL OR said('reason') IS NULL THEN
+    RAISE EXCEPTION '% needs a name and a reason', deed
+      USING HINT = 'set madrugada.by and madrugada.reason in the same transaction, or use the madrugada command';
+  END IF;
+END
+$$;
+
+-- Whoever opens a batch again has seen why it was stopped: its alerts are acknowledged, so that the next stop raises one, and its failures
+-- count anew.
+CREATE OR REPLACE FUNCTION madrugada.resume_batch(the_batch text) RETURNS boolean
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+BEGIN
+  PERFORM require_person('resuming batch ' || the_batch);
+  UPDATE batch b SET state = 'open', stop_reason = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  UPDATE alert a SET acknowledged_at = now(), acknowledged_by = said('by'), ack_note = 'batch resumed: ' || said('reason')
+   WHERE a.batch_key = the_batch AND a.acknowledged_at IS NULL;
+  UPDATE failure_streak f SET failures = 0 WHERE f.batch_key = the_batch;
+  RETURN true;
+END
+$$;
+
+-- Returns false when somebody has acknowledged it before, NULL when there is none of this number.
+CREATE FUNCTION madrugada.acknowledge_alert(the_alert bigint, note text) RETURNS boolean
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+BEGIN
+  IF said('by') IS NULL THEN
+    RAISE EXCEPTION 'an alert is acknowledged by a person, with a name';
+  END IF;
+  UPDATE alert a SET acknowledged_at = now(), acknowledged_by = said('by'), ack_note = note
+   WHERE a.id = the_alert AND a.acknowledged_at IS NULL;
+  RETURN CASE WHEN FOUND THEN true WHEN EXISTS (SELECT FROM alert a WHERE a.id = the_alert) THEN false END;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION madrugada.stop_everything(why text) RETURNS boolean
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+BEGIN
+  INSERT INTO stop_switch (reason) VALUES (why) ON CONFLICT DO NOTHING;
+  IF FOUND THEN
+    PERFORM pg_notify('madrugada_stop', '');
+    RETURN true;
+  END IF;
+  RETURN false;
+END
+$$;
+
+-- In addition to a stop: what is in flight is not waited for, of one batch or (NULL) of all. Its dispatches stay in doubt.
+CREATE FUNCTION madrugada.cut_off(the_batch text) RETURNS void
+  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$ SELECT pg_notify('madrugada_cut', coalesce(the_batch, '')) $$;
+
+CREATE OR REPLACE FUNCTION madrugada.lift_stop() RETURNS boolean
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+BEGIN
+  PERFORM require_person('lifting the stop of everything');
+  UPDATE stop_switch s SET lifted_at = now() WHERE s.lifted_at IS NULL;
+  IF FOUND THEN
+    PERFORM pg_notify('madrugada_work', '');
+    RETURN true;
+  END IF;
+  RETURN false;
+END
+$$;
+
+-- True when a person has confirmed this server, or the database has never known another. Changes nothing, unlike check_server_identity.
+CREATE FUNCTION madrugada.server_is_known() RETURNS boolean
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+    SELECT NOT EXISTS (SELECT FROM server_identity) OR EXISTS (
+      SELECT FROM server_identity i, pg_control_system() s, pg_control_checkpoint() c
+       WHERE i.system_identifier = s.system_identifier AND i.timeline_id = c.timeline_id)
+  $$;
+
+GRANT SELECT ON madrugada.alert, madrugada.failure_streak TO madrugada_worker, madrugada_operator, madrugada_approver, madrugada_auditor;
+GRANT EXECUTE ON FUNCTION madrugada.stop_automatically(text, text, text) TO madrugada_worker, madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.acknowledge_alert(bigint, text), madrugada.server_is_known(), madrugada.cut_off(text) TO madrugada_operator;
