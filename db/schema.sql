@@ -14,7 +14,6 @@ CREATE TYPE madrugada.attempt_ending AS ENUM ('completed', 'failed', 'lost', 're
 CREATE TYPE madrugada.batch_state AS ENUM ('open', 'stopped', 'closed', 'archived');
 CREATE TYPE madrugada.doubt_policy AS ENUM ('pay_again', 'hold');
 CREATE TYPE madrugada.outcome_kind AS ENUM ('charged', 'refused', 'not_sent', 'unknown', 'recovered');
-CREATE TYPE madrugada.settlement_verdict AS ENUM ('charged', 'not_charged');
 CREATE TYPE madrugada.step_kind AS ENUM ('step', 'now', 'random', 'sleep', 'timeout', 'abort', 'checkpoint');
 CREATE TYPE madrugada.task_state AS ENUM ('pending', 'running', 'completed', 'failed');
 
@@ -261,16 +260,6 @@ CREATE TABLE madrugada.server_identity (
   timeline_id integer NOT NULL,
   seen_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
   CONSTRAINT server_identity_pkey PRIMARY KEY (system_identifier, timeline_id)
-);
-
-CREATE TABLE madrugada.settlement (
-  batch_key text NOT NULL,
-  task_id bigint NOT NULL,
-  seq integer NOT NULL,
-  dispatch integer NOT NULL,
-  verdict madrugada.settlement_verdict,
-  cost_usd numeric,
-  CONSTRAINT settlement_pkey PRIMARY KEY (batch_key, task_id, seq, dispatch)
 );
 
 CREATE TABLE madrugada.spending_minute (
@@ -1571,13 +1560,6 @@ AS $function$
                 WHERE m.batch_key = the_batch ORDER BY m.worker_id, m.minute DESC) last), 0)
       FROM spending_minute s WHERE s.batch_key = the_batch AND s.minute > now() - interval '11 minutes' -- whole minutes: rather one too many
   $function$;
-
-CREATE OR REPLACE FUNCTION madrugada.stop_automatically(the_batch text, kind text, why text)
- RETURNS boolean
- LANGUAGE sql
- SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
-AS $function$ SELECT stop_batch(the_batch, why) $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.stop_batch(the_batch text, why text)
  RETURNS boolean

@@ -31,8 +31,6 @@ export type Numeric = ColumnType<string, number | string, number | string>;
 
 export type OutcomeKind = "charged" | "not_sent" | "recovered" | "refused" | "unknown";
 
-export type SettlementVerdict = "charged" | "not_charged";
-
 export type StepKind = "abort" | "checkpoint" | "now" | "random" | "sleep" | "step" | "timeout";
 
 export type TaskState = "completed" | "failed" | "pending" | "running";
@@ -386,15 +384,6 @@ export interface ServerIdentity {
   timeline_id: number;
 }
 
-export interface Settlement {
-  batch_key: string;
-  cost_usd: Numeric | null;
-  dispatch: number;
-  seq: number;
-  task_id: number;
-  verdict: SettlementVerdict | null;
-}
-
 export interface SpendingMinute {
   batch_key: string;
   held_usd: Numeric;
@@ -488,7 +477,6 @@ export interface DB {
   pay_again: PayAgain;
   schema_migration: SchemaMigration;
   server_identity: ServerIdentity;
-  settlement: Settlement;
   spending_minute: SpendingMinute;
   step_record: StepRecord;
   stop_switch: StopSwitch;
