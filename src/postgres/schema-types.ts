@@ -31,8 +31,6 @@ export type Numeric = ColumnType<string, number | string, number | string>;
 
 export type OutcomeKind = "charged" | "not_sent" | "recovered" | "refused" | "unknown";
 
-export type SettlementVerdict = "charged" | "not_charged";
-
 export type StepKind = "abort" | "checkpoint" | "now" | "random" | "sleep" | "step" | "timeout";
 
 export type TaskState = "completed" | "failed" | "pending" | "running";
@@ -374,6 +372,15 @@ export interface PayAgain {
   to_seq: number;
 }
 
+export interface ProviderPace {
+  model: string;
+  next_at: Generated<Timestamp>;
+  origin: string;
+  paused_until: Timestamp;
+  refused_at: Timestamp;
+  requests_per_minute: number | null;
+}
+
 export interface SchemaMigration {
   applied_at: Generated<Timestamp>;
   name: string;
@@ -384,15 +391,6 @@ export interface ServerIdentity {
   seen_at: Generated<Timestamp>;
   system_identifier: number;
   timeline_id: number;
-}
-
-export interface Settlement {
-  batch_key: string;
-  cost_usd: Numeric | null;
-  dispatch: number;
-  seq: number;
-  task_id: number;
-  verdict: SettlementVerdict | null;
 }
 
 export interface SpendingMinute {
@@ -486,9 +484,9 @@ export interface DB {
   model_price: ModelPrice;
   month_spending: MonthSpending;
   pay_again: PayAgain;
+  provider_pace: ProviderPace;
   schema_migration: SchemaMigration;
   server_identity: ServerIdentity;
-  settlement: Settlement;
   spending_minute: SpendingMinute;
   step_record: StepRecord;
   stop_switch: StopSwitch;
