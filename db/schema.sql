@@ -248,6 +248,17 @@ CREATE TABLE madrugada.pay_again (
   CONSTRAINT pay_again_task_id_fkey FOREIGN KEY (task_id) REFERENCES madrugada.task(id) ON DELETE CASCADE
 );
 
+CREATE TABLE madrugada.provider_pace (
+  origin text NOT NULL,
+  model text NOT NULL,
+  paused_until timestamp with time zone NOT NULL,
+  requests_per_minute integer,
+  next_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+  refused_at timestamp with time zone NOT NULL,
+  CONSTRAINT provider_pace_pkey PRIMARY KEY (origin, model),
+  CONSTRAINT provider_pace_requests_per_minute_check CHECK ((requests_per_minute > 0))
+) WITH (fillfactor=50);
+
 CREATE TABLE madrugada.schema_migration (
   name text NOT NULL,
   sha256 text NOT NULL,
@@ -1084,6 +1095,12 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.is_paced(p madrugada.provider_pace)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$ SELECT greatest(p.refused_at, p.paused_until) > madrugada.now() - interval '1 hour' $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.is_stopped()
  RETURNS boolean
  LANGUAGE sql
@@ -1275,6 +1292,28 @@ AS $function$
      WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token > 0 AND t.not_before < 'infinity'
      ORDER BY t.not_before LIMIT 1
   $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.note_refusal(the_origin text, the_model text, pause_ms double precision, rate integer)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  pause_end timestamptz := now() + make_interval(secs => pause_ms / 1000);
+  was_paced boolean;
+BEGIN
+  SELECT is_paced(p) INTO was_paced FROM provider_pace p WHERE p.origin = the_origin AND p.model = the_model;
+  INSERT INTO provider_pace AS p (origin, model, paused_until, requests_per_minute, refused_at)
+    VALUES (the_origin, the_model, pause_end, rate, now())
+    ON CONFLICT (origin, model) DO UPDATE
+      SET paused_until = greatest(p.paused_until, excluded.paused_until),
+          requests_per_minute = coalesce(excluded.requests_per_minute, p.requests_per_minute),
+          refused_at = excluded.refused_at;
+  IF was_paced IS NOT TRUE THEN
+    PERFORM pg_notify('madrugada_pace', '');
+  END IF;
+END $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.note_spending(the_batch text, the_worker bigint, settled numeric, held numeric)
  RETURNS void
@@ -1599,6 +1638,30 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.take_turn(the_origin text, the_model text, most_wait_ms double precision)
+ RETURNS TABLE(granted boolean, wait_ms double precision, at timestamp with time zone)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog'
+AS $function$
+DECLARE
+  chance double precision := random();
+BEGIN
+  UPDATE provider_pace p
+     SET next_at = turn_at(p, chance) + coalesce(interval '1 minute' / p.requests_per_minute, interval '0')
+   WHERE p.origin = the_origin AND p.model = the_model AND is_paced(p)
+     AND turn_at(p, chance) <= now() + make_interval(secs => most_wait_ms / 1000)
+  RETURNING p.next_at - coalesce(interval '1 minute' / p.requests_per_minute, interval '0') INTO at;
+  granted := FOUND;
+  IF NOT granted THEN
+    SELECT turn_at(p, chance) INTO at
+      FROM provider_pace p WHERE p.origin = the_origin AND p.model = the_model AND is_paced(p);
+    IF NOT FOUND THEN RETURN; END IF;
+  END IF;
+  wait_ms := greatest(extract(epoch FROM at - now()) * 1000, 0);
+  RETURN NEXT;
+END $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.tend_budgets()
  RETURNS void
  LANGUAGE plpgsql
@@ -1638,6 +1701,16 @@ BEGIN
   DELETE FROM spending_minute s WHERE s.minute < now() - interval '1 hour';
 END
 $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.turn_at(p madrugada.provider_pace, chance double precision)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+AS $function$
+    SELECT CASE WHEN p.requests_per_minute IS NULL
+      THEN greatest(madrugada.now(), p.paused_until + chance * (p.paused_until - p.refused_at))
+      ELSE greatest(madrugada.now(), p.paused_until, p.next_at) END
+  $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.wake_doubtful_tasks(the_worker bigint)
  RETURNS void
@@ -2069,6 +2142,7 @@ GRANT EXECUTE ON FUNCTION madrugada.end_attempt(bigint,bigint,bigint,madrugada.a
 GRANT EXECUTE ON FUNCTION madrugada.end_worker(bigint,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.has_limits(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.heartbeat(bigint,bigint[],bigint[],boolean[]) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.is_paced(madrugada.provider_pace) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.is_stopped() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.journal_cost(text,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.leave_worker(bigint,text) TO madrugada_operator, madrugada_worker;
@@ -2077,6 +2151,7 @@ GRANT EXECUTE ON FUNCTION madrugada.load_batch(text,text,text,jsonb,text,integer
 GRANT EXECUTE ON FUNCTION madrugada.may_pay_again(madrugada.call_intent,madrugada.doubt_policy) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.month_of(timestamp with time zone) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.next_claimable_at(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.note_refusal(text,text,double precision,integer) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.note_spending(text,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.now() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.register_worker(text,text,integer,bigint) TO madrugada_operator, madrugada_worker;
@@ -2095,6 +2170,7 @@ GRANT EXECUTE ON FUNCTION madrugada.spent_lately(text) TO madrugada_approver, ma
 GRANT EXECUTE ON FUNCTION madrugada.stop_batch(text,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.stop_everything(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.sweep_expired_leases(timestamp with time zone) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.take_turn(text,text,double precision) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.tend_budgets() TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.wake_task(bigint) TO madrugada_operator, madrugada_worker;
 GRANT INSERT, SELECT ON TABLE madrugada.bill TO madrugada_operator;
@@ -2126,6 +2202,7 @@ GRANT SELECT ON TABLE madrugada.incoming_task TO madrugada_approver, madrugada_a
 GRANT SELECT ON TABLE madrugada.model_price TO madrugada_approver, madrugada_auditor, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.month_spending TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.pay_again TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.provider_pace TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.schema_migration TO PUBLIC, madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.server_identity TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.spending_minute TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;

@@ -390,6 +390,15 @@ export interface PayAgain {
   to_seq: number;
 }
 
+export interface ProviderPace {
+  model: string;
+  next_at: Generated<Timestamp>;
+  origin: string;
+  paused_until: Timestamp;
+  refused_at: Timestamp;
+  requests_per_minute: number | null;
+}
+
 export interface SchemaMigration {
   applied_at: Generated<Timestamp>;
   name: string;
@@ -495,6 +504,7 @@ export interface DB {
   model_price: ModelPrice;
   month_spending: MonthSpending;
   pay_again: PayAgain;
+  provider_pace: ProviderPace;
   schema_migration: SchemaMigration;
   server_identity: ServerIdentity;
   spending_minute: SpendingMinute;
