@@ -569,7 +569,7 @@ END
 $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.claim_task(the_batch text, the_slot text, the_worker bigint, the_agent text, after_position integer)
- RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric, counts_velocity boolean)
+ RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric, counts_velocity boolean, max_output_tokens integer)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
@@ -625,7 +625,7 @@ BEGIN
          c.lease_token > 1, granted,
          CASE WHEN c.lease_token > 1 AND granted IS NOT NULL THEN
            (SELECT coalesce(sum(a.allowance_usd), 0) FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token) ELSE 0 END,
-         b.task_budget_usd, b.velocity_usd IS NOT NULL
+         b.task_budget_usd, b.velocity_usd IS NOT NULL, b.max_output_tokens
     FROM claimed c;
 END
 $function$;
@@ -1145,7 +1145,7 @@ AS $function$
                   coalesce('US$ ' || velocity, 'no limit'))
   $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.load_batch(the_id text, the_version text, the_agent text, the_options jsonb, the_sha256 text, the_count integer, the_budget numeric, attempts integer, the_lease_seconds integer, policy madrugada.doubt_policy)
+CREATE OR REPLACE FUNCTION madrugada.load_batch(the_id text, the_version text, the_agent text, the_options jsonb, the_sha256 text, the_count integer, the_budget numeric, attempts integer, the_lease_seconds integer, policy madrugada.doubt_policy, limits jsonb)
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1154,8 +1154,10 @@ AS $function$
 DECLARE
   the_key text;
 BEGIN
-  INSERT INTO batch (id, version, agent, agent_options, tasks_sha256, task_count, budget_usd, max_attempts, lease_seconds, doubt_policy)
-  VALUES (the_id, the_version, the_agent, the_options, the_sha256, the_count, the_budget, attempts, the_lease_seconds, policy)
+  INSERT INTO batch (id, version, agent, agent_options, tasks_sha256, task_count, budget_usd, max_attempts, lease_seconds, doubt_policy,
+    task_budget_usd, velocity_usd, max_output_tokens)
+  VALUES (the_id, the_version, the_agent, the_options, the_sha256, the_count, the_budget, attempts, the_lease_seconds, policy,
+    (limits ->> 'taskBudgetUsd')::numeric, (limits ->> 'velocityUsd')::numeric, (limits ->> 'maxOutputTokens')::integer)
   RETURNING batch_key INTO the_key;
   WITH lines AS (
     DELETE FROM incoming_task t WHERE t.loading = pg_current_xact_id() RETURNING t.position, t.item, t.input
@@ -2091,7 +2093,7 @@ GRANT EXECUTE ON FUNCTION madrugada.is_stopped() TO madrugada_approver, madrugad
 GRANT EXECUTE ON FUNCTION madrugada.journal_cost(text,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.leave_worker(bigint,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.lift_stop() TO madrugada_operator;
-GRANT EXECUTE ON FUNCTION madrugada.load_batch(text,text,text,jsonb,text,integer,numeric,integer,integer,madrugada.doubt_policy) TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.load_batch(text,text,text,jsonb,text,integer,numeric,integer,integer,madrugada.doubt_policy,jsonb) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.may_pay_again(madrugada.call_intent,madrugada.doubt_policy) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.month_of(timestamp with time zone) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.next_claimable_at(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;

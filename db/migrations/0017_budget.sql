@@ -244,7 +244,7 @@ CREATE FUNCTION madrugada.claim_task(the_batch text, the_slot text, the_worker b
     task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer,
     first_claimed_at timestamptz, agent text, agent_options jsonb, doubt_policy doubt_policy, max_attempts integer,
     previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric,
-    counts_velocity boolean
+    counts_velocity boolean, max_output_tokens integer
   )
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
@@ -298,7 +298,7 @@ BEGIN
          c.lease_token > 1, granted,
          CASE WHEN c.lease_token > 1 AND granted IS NOT NULL THEN
            (SELECT coalesce(sum(a.allowance_usd), 0) FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token) ELSE 0 END,
-         b.task_budget_usd, b.velocity_usd IS NOT NULL
+         b.task_budget_usd, b.velocity_usd IS NOT NULL, b.max_output_tokens
     FROM claimed c;
 END
 $$;
@@ -611,6 +611,32 @@ END
 $$;
 CREATE TRIGGER batch_spending_begun AFTER INSERT ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.begin_spending();
 
+-- As in 0006_operating.sql, with the limits of 0017 (keys of `limits`, each may be missing).
+DROP FUNCTION madrugada.load_batch(text, text, text, jsonb, text, integer, numeric, integer, integer, doubt_policy);
+CREATE FUNCTION madrugada.load_batch(
+  the_id text, the_version text, the_agent text, the_options jsonb, the_sha256 text, the_count integer, the_budget numeric,
+  attempts integer, the_lease_seconds integer, policy doubt_policy, limits jsonb
+) RETURNS text
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+DECLARE
+  the_key text;
+BEGIN
+  INSERT INTO batch (id, version, agent, agent_options, tasks_sha256, task_count, budget_usd, max_attempts, lease_seconds, doubt_policy,
+    task_budget_usd, velocity_usd, max_output_tokens)
+  VALUES (the_id, the_version, the_agent, the_options, the_sha256, the_count, the_budget, attempts, the_lease_seconds, policy,
+    (limits ->> 'taskBudgetUsd')::numeric, (limits ->> 'velocityUsd')::numeric, (limits ->> 'maxOutputTokens')::integer)
+  RETURNING batch_key INTO the_key;
+  WITH lines AS (
+    DELETE FROM incoming_task t WHERE t.loading = pg_current_xact_id() RETURNING t.position, t.item, t.input
+  )
+  INSERT INTO task (batch_id, item, version, position, input)
+  SELECT the_id, l.item, the_version, l.position, l.input FROM lines l ORDER BY l.position;
+  PERFORM create_partitions(the_key);
+  RETURN the_key;
+END
+$$;
+
 -- The proof of invariant 7. drawn is the sum of the allowances and within the cap; every ended attempt's allowance is what the journal says it
 -- spent and still holds; no running attempt has spent and holds more than its allowance. wrong_attempts counts those of which that is not true.
 CREATE VIEW madrugada.audit_budget AS
@@ -638,5 +664,6 @@ GRANT EXECUTE ON FUNCTION
   madrugada.end_attempt(bigint, bigint, bigint, attempt_ending, jsonb, boolean, timestamptz, text, integer, numeric), madrugada.tend_budgets(),
   madrugada.note_spending(text, bigint, numeric, numeric)
   TO madrugada_worker, madrugada_operator;
-GRANT EXECUTE ON FUNCTION madrugada.set_batch_limits(text, numeric, numeric, numeric), madrugada.set_month_limit(date, numeric)
+GRANT EXECUTE ON FUNCTION madrugada.set_batch_limits(text, numeric, numeric, numeric), madrugada.set_month_limit(date, numeric),
+  madrugada.load_batch(text, text, text, jsonb, text, integer, numeric, integer, integer, doubt_policy, jsonb)
   TO madrugada_operator;

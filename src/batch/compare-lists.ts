@@ -14,6 +14,9 @@ type Existing = {
   readonly max_attempts: number;
   readonly lease_seconds: number;
   readonly doubt_policy: string;
+  readonly task_budget_usd: string | null;
+  readonly velocity_usd: string | null;
+  readonly max_output_tokens: number | null;
 };
 
 /**
@@ -43,7 +46,8 @@ export async function compareLists(client: ClientBase, batch: NewBatch, tasksSha
 
 async function readExisting(client: ClientBase, batch: NewBatch, key: string): Promise<Existing> {
   const { rows } = await client.query<Existing>(
-    `SELECT state, tasks_sha256 AS sha256, agent, agent_options = $2::jsonb AS same_options, budget_usd, max_attempts, lease_seconds, doubt_policy
+    `SELECT state, tasks_sha256 AS sha256, agent, agent_options = $2::jsonb AS same_options, budget_usd, max_attempts, lease_seconds, doubt_policy,
+            task_budget_usd, velocity_usd, max_output_tokens
        FROM madrugada.batch WHERE batch_key = $1`,
     [key, JSON.stringify(batch.agentOptions)],
   );
@@ -80,6 +84,13 @@ function differingSettings(existing: Existing, batch: NewBatch): string[] {
     ['max-attempts', String(existing.max_attempts), String(batch.maxAttempts)],
     ['lease-seconds', String(existing.lease_seconds), String(batch.leaseSeconds)],
     ['doubt', existing.doubt_policy, batch.doubtPolicy],
+    ['task-budget', dollars(existing.task_budget_usd), dollars(batch.limits?.taskBudgetUsd)],
+    ['velocity', dollars(existing.velocity_usd), dollars(batch.limits?.velocityUsd)],
+    [
+      'max-output-tokens',
+      String(existing.max_output_tokens ?? 'none'),
+      String(batch.limits?.maxOutputTokens ?? 'none'),
+    ],
   ];
   return settings
     .filter(([, kept, asked]) => kept !== asked)

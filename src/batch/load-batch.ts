@@ -15,11 +15,20 @@ export type NewBatch = {
   readonly agentOptions: Readonly<Record<string, string>>;
   /** US dollars as an exact decimal; none: no limit. */
   readonly budgetUsd?: string | undefined;
+  readonly limits?: CallLimits | undefined;
   readonly maxAttempts: number;
   readonly leaseSeconds: number;
   readonly doubtPolicy: 'pay_again' | 'hold';
   /** Who loads it, for the audit trail. */
   readonly by?: string | undefined;
+};
+
+/** What single tasks and calls of a batch, and ten minutes of it, may cost at most; each may be missing. Dollars are exact decimals. */
+export type CallLimits = {
+  readonly taskBudgetUsd?: string | undefined;
+  readonly velocityUsd?: string | undefined;
+  /** What a call asks for beyond this is lowered to it before it is sent. */
+  readonly maxOutputTokens?: number | undefined;
 };
 
 export type LoadedBatch = {
@@ -112,7 +121,7 @@ async function insertUnlessLoaded(
 
 async function insertBatch(client: ClientBase, batch: NewBatch, incoming: Incoming): Promise<string | undefined> {
   const { rows } = await client.query<{ key: string }>(
-    `SELECT madrugada.load_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) AS key`,
+    `SELECT madrugada.load_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS key`,
     [
       batch.id,
       batch.version,
@@ -124,6 +133,7 @@ async function insertBatch(client: ClientBase, batch: NewBatch, incoming: Incomi
       batch.maxAttempts,
       batch.leaseSeconds,
       batch.doubtPolicy,
+      JSON.stringify(batch.limits ?? {}),
     ],
   );
   return rows[0]?.key;

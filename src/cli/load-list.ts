@@ -11,6 +11,9 @@ export interface LoadFlags extends CommonFlags {
   version: string;
   agent: string;
   budget?: string;
+  taskBudget?: string;
+  velocity?: string;
+  maxOutputTokens?: number;
   option: Record<string, string>;
   maxAttempts: number;
   leaseSeconds: number;
@@ -41,6 +44,11 @@ export async function loadList(id: string, file: string, flags: LoadFlags): Prom
         agent: resolveAgent(flags.agent),
         agentOptions,
         budgetUsd: flags.budget,
+        limits: {
+          taskBudgetUsd: flags.taskBudget,
+          velocityUsd: flags.velocity,
+          maxOutputTokens: flags.maxOutputTokens,
+        },
         maxAttempts: flags.maxAttempts,
         leaseSeconds: flags.leaseSeconds,
         doubtPolicy: flags.doubt,

@@ -11,6 +11,8 @@ export interface Funds {
   taskBudget: Big | undefined;
   /** Its batch may spend only so much in ten minutes, so each minute's spending is written down. */
   countsVelocity: boolean;
+  /** What a call may ask for; more is lowered to it before it is sent. Undefined: no limit. */
+  maxOutputTokens: number | undefined;
 }
 
 /** A task as its slot holds it. */
@@ -42,18 +44,20 @@ export async function claimTask(
   const { rows } = await pool.query<ClaimRow>({
     name: 'claim',
     text: `SELECT task_id AS "taskId", key, item, position, input, lease_token AS "leaseToken", first_claimed_at AS "firstClaimedAt", agent,
-                  agent_options AS "agentOptions", previous_agent_sha256 AS "previousAgentSha256", allowance_usd, committed_usd, task_budget_usd, counts_velocity
+                  agent_options AS "agentOptions", previous_agent_sha256 AS "previousAgentSha256", allowance_usd, committed_usd, task_budget_usd, counts_velocity,
+                  max_output_tokens
              FROM madrugada.claim_task($1, $2, $3, $4, $5)`,
     values: [request.batchKey, request.slot, request.workerId, request.agentSha256, request.after],
   });
   const [row] = rows;
   if (row === undefined) return undefined;
-  const { allowance_usd, committed_usd, task_budget_usd, counts_velocity, ...task } = row;
+  const { allowance_usd, committed_usd, task_budget_usd, counts_velocity, max_output_tokens, ...task } = row;
   const funds = {
     allowance: dollars(allowance_usd),
     committed: new Big(committed_usd),
     taskBudget: dollars(task_budget_usd),
     countsVelocity: counts_velocity,
+    maxOutputTokens: max_output_tokens ?? undefined,
   };
   return { ...task, funds };
 }
@@ -63,6 +67,7 @@ type ClaimRow = Omit<ClaimedTask, 'funds'> & {
   committed_usd: string;
   task_budget_usd: string | null;
   counts_velocity: boolean;
+  max_output_tokens: number | null;
 };
 
 function dollars(numeric: string | null): Big | undefined {

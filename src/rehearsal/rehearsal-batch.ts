@@ -10,6 +10,8 @@ export interface RehearsalList {
   tasks: number;
   crashAt: number;
   leaseSeconds: number;
+  /** Options of the agent beside its documents. */
+  agentOptions?: Record<string, string>;
 }
 
 const VERSION = 'v1';
@@ -22,7 +24,7 @@ const examples = fileURLToPath(new URL('../../examples/', here));
 /** Loads the list as batch `rehearsal:v1` with the agent `recursive`. Returns its key. */
 export async function loadRehearsalBatch(
   url: string,
-  { tasks, crashAt, leaseSeconds }: RehearsalList,
+  { tasks, crashAt, leaseSeconds, agentOptions = {} }: RehearsalList,
 ): Promise<string> {
   const client = await openClient({ url, as: 'operator', applicationName: 'madrugada/rehearsal load' });
   try {
@@ -32,7 +34,7 @@ export async function loadRehearsalBatch(
         id: 'rehearsal',
         version: VERSION,
         agent: 'recursive',
-        agentOptions: { documents: documentsFolder() },
+        agentOptions: { ...agentOptions, documents: documentsFolder() },
         maxAttempts: 3,
         leaseSeconds,
         doubtPolicy: 'pay_again',

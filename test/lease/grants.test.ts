@@ -68,7 +68,16 @@ for (const role of ['operator', 'approver', 'auditor'] as const)
   });
 
 test('a worker loads, resumes, closes and retries nothing, and neither lifts a stop nor vouches for a server', async () => {
-  const reserved = ['load_batch', 'resume_batch', 'close_batch', 'retry_task', 'lift_stop', 'stop_everything'];
+  const reserved = [
+    'load_batch',
+    'resume_batch',
+    'close_batch',
+    'retry_task',
+    'lift_stop',
+    'stop_everything',
+    'set_batch_limits',
+    'set_month_limit',
+  ];
   const held = await powers('worker');
   expect([...reserved, 'confirm_server_identity'].filter((name) => held.includes(name))).toEqual([]);
   expect(await powers('operator')).toEqual(expect.arrayContaining([...reserved, 'confirm_server_identity']));
