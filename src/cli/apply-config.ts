@@ -16,6 +16,7 @@ const VARIABLES = {
   maxWaitSeconds: 'MADRUGADA_MAX_WAIT_SECONDS',
   hungSeconds: 'MADRUGADA_HUNG_SECONDS',
   stuckSeconds: 'MADRUGADA_STUCK_SECONDS',
+  lookUp: 'MADRUGADA_LOOK_UP',
 } as const;
 
 /**

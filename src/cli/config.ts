@@ -17,6 +17,7 @@ const configSchema = z.strictObject({
   maxWaitSeconds: seconds.optional(),
   hungSeconds: seconds.optional(),
   stuckSeconds: seconds.optional(),
+  lookUp: z.string().optional(),
   /** Defaults of the flags of these names, for the commands that have them. */
   workers: count.optional(),
   concurrency: count.optional(),

@@ -9,7 +9,8 @@ import type { Completed } from './journal-writer.ts';
 import type { Lease } from './lease.ts';
 import type { LiveCall, OutgoingCall } from './live-call.ts';
 import type { RecordedResponse } from './load-journal.ts';
-import { type Ending, endingOf, outcomeFields, Reception } from './outcome.ts';
+import { type Ending, endingOf, isAnswer, outcomeFields, Reception } from './outcome.ts';
+import { parkedForProof, proveDispatch } from './prove-dispatch.ts';
 import { send } from './send.ts';
 import { stopAutomatically } from './stop-automatically.ts';
 import { tagOf } from './tag.ts';
@@ -49,8 +50,10 @@ export async function dispatchCall(
     const held = await holdWorstCase(env, lease, call, allowance, over);
     if ('kind' in held) return held;
     call.lastDispatch += 1;
-    const result = await dispatchOnce(env, lease, call, afterNo, held, tries >= env.limits.maxDispatches);
+    const result = await dispatchOnce(env, lease, call, afterNo, held, over, tries >= env.limits.maxDispatches);
     if (result.kind !== 'again') return result;
+    if (result.ending.kind === 'unknown' && env.lookUp)
+      return { kind: 'ended', verdict: parkedForProof(call.seq, call.lastDispatch, result.ending.error ?? '') };
     if (!isWanted()) return { kind: 'unwanted' };
     const waitMs =
       result.ending.refusal?.retryAfterMs ?? Math.random() * Math.min(BACKOFF_MS * 2 ** tries, LONGEST_BACKOFF_MS);
@@ -78,6 +81,7 @@ async function dispatchOnce(
   call: OutgoingCall,
   afterNo: number,
   hold: DispatchHold,
+  over: AbortSignal,
   isLast: boolean,
 ): Promise<Once> {
   const deadline = new Deadline(env.limits.dispatchMs);
@@ -111,7 +115,17 @@ async function dispatchOnce(
     : ({ kind: 'not sent', error: 'too late to be sent' } as const);
   await failpoint('journal.outcome.before', lease.key);
   const ending = endingOf(end, reception);
-  return record(env, lease, call, reception, ending, hold, isLast);
+  if (ending.kind !== 'unknown' || env.lookUp === undefined)
+    return record(env, lease, call, reception, ending, hold, isLast);
+  const proof = await proveDispatch(env, env.lookUp, tag, over);
+  if (proof.kind === 'unproven')
+    return record(env, lease, call, reception, { ...ending, error: `${ending.error}; ${proof.why}` }, hold, false);
+  const result = await record(env, lease, call, proof.reception, proof.ending, hold, isLast);
+  const goesOn = proof.reception.body.subarray(0, reception.body.length).equals(reception.body);
+  // what the code has read of a stream is not how the recovered one begins: it reads that from the start, from the journal
+  if (result.kind === 'answer' && call.issue.isStreaming && !goesOn)
+    return { kind: 'ended', verdict: { kind: 'replay' } };
+  return result;
 }
 
 /** Passes a stream on as it arrives, all but its end: the code sees that only when the outcome is committed. */
@@ -135,7 +149,9 @@ async function record(
   isLast: boolean,
 ): Promise<Once> {
   const isPermanent = ending.refusal?.kind === 'permanent';
-  const shown = ending.kind !== 'charged' && call.issue.isOpen && (isPermanent || isLast || call.issue.isStreaming);
+  const answers = isAnswer(ending.kind);
+  const mayBeRecovered = ending.kind === 'unknown' && env.lookUp !== undefined; // the code must not go on from a failure that ends as an answer
+  const shown = !answers && !mayBeRecovered && call.issue.isOpen && (isPermanent || isLast || call.issue.isStreaming);
   const fields = outcomeFields(ending, reception, call.request, call.identity.model, env.prices);
   hold.sendingEnded();
   const completed = await env.writer.writeOutcome({
@@ -147,14 +163,14 @@ async function record(
   });
   hold.settle(ending.kind, fields.costUsd);
   await failpoint('journal.outcome.after', lease.key);
-  if (ending.kind === 'charged') env.onCharge(fields.costUsd);
+  if (answers) env.onCharge(fields.costUsd);
   if (ending.refusal?.kind === 'account') {
     const why = `the provider refuses this account: ${ending.error}`;
     return { kind: 'ended', verdict: await stopAutomatically(env.pool, lease.batchKey, 'account', why) };
   }
-  if (ending.kind !== 'charged' && !shown) return { kind: 'again', ending };
+  if (!answers && !shown) return { kind: 'again', ending };
   return {
-    kind: ending.kind === 'charged' ? 'answer' : 'failure',
+    kind: answers ? 'answer' : 'failure',
     completed,
     isPermanent,
     response: {

@@ -48,6 +48,13 @@ export interface Ending {
   kind: OutcomeKind;
   error: string | undefined;
   refusal: Refusal | undefined;
+  /** What the other side says it cost, of a recovered answer: counts where the model has no known price. */
+  statedCostUsd?: string | undefined;
+}
+
+/** True of what answers a call, and costs what it costs. */
+export function isAnswer(kind: OutcomeKind): boolean {
+  return kind === 'charged' || kind === 'recovered';
 }
 
 /** Decides what a finished exchange was. */
@@ -81,13 +88,12 @@ function transient(message: string): Refusal {
 export function outcomeFields(
   ending: Ending,
   reception: Reception,
-  request: JournaledRequest,
+  request: Pick<JournaledRequest, 'method' | 'url'>,
   model: string | undefined,
   prices: PriceBook,
 ): Omit<OutcomeRow, 'lease' | 'seq' | 'dispatch' | 'shown'> {
   const body = reception.body;
   const facts = reception.stream?.facts ?? factsOfJson(reception.status === 0 ? '' : body.toString());
-  const charged = ending.kind === 'charged';
   return {
     kind: ending.kind,
     status: reception.status || undefined,
@@ -101,14 +107,14 @@ export function outcomeFields(
     cacheReadTokens: facts.usage?.cacheReadTokens,
     cacheWrite5mTokens: facts.usage?.cacheWrite5mTokens,
     cacheWrite1hTokens: facts.usage?.cacheWrite1hTokens,
-    costUsd: charged ? costOf(facts, request, model, prices) : undefined,
+    costUsd: isAnswer(ending.kind) ? (costOf(facts, request, model, prices) ?? ending.statedCostUsd) : undefined,
   };
 }
 
 /** Free requests cost nothing; a paid one without a known price has no cost, rather than none to pay. */
 function costOf(
   facts: AnswerFacts,
-  request: JournaledRequest,
+  request: Pick<JournaledRequest, 'method' | 'url'>,
   model: string | undefined,
   prices: PriceBook,
 ): string | undefined {

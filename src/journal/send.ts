@@ -108,7 +108,8 @@ function headersToSend(request: JournaledRequest, tag: string): Record<string, s
   return headers;
 }
 
-function keptHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+/** What of a response's headers is kept. */
+export function keptHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) =>
       typeof value === 'string' && KEPT_HEADERS.test(name) ? [[name, value]] : [],

@@ -12,12 +12,13 @@ export interface Expectation {
 
 /** One run of the rehearsal: a night and what befalls it. */
 export interface RehearsalRun {
-  name: 'no-crash' | 'crash-215' | 'window' | 'crash-anywhere' | 'slow-worker';
+  name: 'no-crash' | 'crash-215' | 'window' | 'crash-anywhere' | 'window-recovered' | 'slow-worker';
   /** Tasks by default; with `--full` every run has 400. */
   tasks: number;
   leaseSeconds?: number;
   providerFlags?: string[];
   environment?: Record<string, string>;
+  lookUp?: boolean;
   /** Runs the night to its end. */
   perform(stage: Stage): Promise<void>;
   /** `figures` for runs whose outcome depends on the moment. */

@@ -8,10 +8,11 @@ import { crashAnywhere } from './run-crash-anywhere.ts';
 import { noCrash } from './run-no-crash.ts';
 import { slowWorker } from './run-slow-worker.ts';
 import { windowRun } from './run-window.ts';
+import { windowRecovered } from './run-window-recovered.ts';
 import { rehearsalHome, Stage } from './stage.ts';
 
 /** The runs, in the order in which they are rehearsed. */
-export const RUNS: readonly RehearsalRun[] = [noCrash, crash215, windowRun, crashAnywhere, slowWorker];
+export const RUNS: readonly RehearsalRun[] = [noCrash, crash215, windowRun, crashAnywhere, windowRecovered, slowWorker];
 
 export interface RehearsalOptions {
   /** Names of runs; undefined: all. */
@@ -56,6 +57,7 @@ async function rehearse(run: RehearsalRun, { tasks = run.tasks, workers, crashAt
     crashAt,
     leaseSeconds: run.leaseSeconds ?? LEASE_SECONDS,
     providerFlags: run.providerFlags ?? [],
+    lookUp: run.lookUp ?? false,
     environment: run.environment ?? {},
     say,
   });

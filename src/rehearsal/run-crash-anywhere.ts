@@ -16,7 +16,9 @@ export const crashAnywhere: RehearsalRun = {
       'SELECT count(*) AS count FROM madrugada.audit_in_doubt WHERE batch_key = $1',
       [stage.batchKey],
     );
-    stage.options.say(`crash-anywhere: killed everything after ${target} calls, ${rows[0]?.count ?? 0} in flight`);
+    stage.options.say(
+      `${stage.options.name}: killed everything after ${target} calls, ${rows[0]?.count ?? 0} in flight`,
+    );
     stage.startNight();
     await stage.finishNight();
   },

@@ -13,7 +13,7 @@ export interface SimulatedProvider {
   bill: string;
   pid: number;
   /** What points agents at it. */
-  environment: { ANTHROPIC_BASE_URL: string; ANTHROPIC_API_KEY: string };
+  environment: { ANTHROPIC_BASE_URL: string; ANTHROPIC_API_KEY: string; MADRUGADA_LOOK_UP: string };
   stop(): Promise<void>;
 }
 
@@ -40,7 +40,11 @@ export async function startSimulatedProvider(bill: string, flags: string[] = [])
     url,
     bill: file,
     pid: child.pid ?? 0,
-    environment: { ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: 'simulated' },
+    environment: {
+      ANTHROPIC_BASE_URL: url,
+      ANTHROPIC_API_KEY: 'simulated',
+      MADRUGADA_LOOK_UP: `${url}/v1/dispatches/{tag}`,
+    },
     async stop() {
       if (child.exitCode !== null || child.signalCode !== null) return;
       const ended = once(child, 'exit');

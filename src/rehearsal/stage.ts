@@ -20,6 +20,8 @@ export interface StageOptions {
   leaseSeconds: number;
   /** Flags of the simulated provider. */
   providerFlags: string[];
+  /** Whether doubts are looked up at the provider: the window of a crash is there only without. */
+  lookUp: boolean;
   /** Environment of the workers beyond what every night has. */
   environment: Record<string, string>;
   say: (line: string) => void;
@@ -93,6 +95,7 @@ export class Stage {
         ...process.env,
         ...this.options.environment,
         ...this.provider.environment,
+        ...(!this.options.lookUp && { MADRUGADA_LOOK_UP: '' }),
         DATABASE_URL: this.#url,
         MADRUGADA_FAILPOINT: failpoints.join(','),
       },

@@ -8,6 +8,8 @@ export type BillLine = {
   readonly message_id: string;
   /** The request's `x-madrugada-tag`, or null. */
   readonly tag: string | null;
+  /** When the request had arrived whole, ISO 8601 in UTC. */
+  readonly received_at: string;
   /** When the answer was produced, ISO 8601 in UTC. */
   readonly at: string;
   readonly model: string;

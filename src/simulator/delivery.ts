@@ -1,6 +1,8 @@
 import type { ServerResponse } from 'node:http';
-import { type Answer, answerAsEvents, answerAsJson } from './answer-body.ts';
 import type { ChargedFault } from './faults.ts';
+
+export const STREAM_TYPE = 'text/event-stream; charset=utf-8';
+export const JSON_TYPE = 'application/json';
 
 /**
  * Sends a charged answer, or as much of it as `fault` lets through. Resolves when nothing more will be sent: after a
@@ -9,8 +11,8 @@ import type { ChargedFault } from './faults.ts';
 export async function deliver(
   response: ServerResponse,
   requestId: string,
-  answer: Answer,
-  stream: boolean,
+  contentType: string,
+  body: Buffer,
   fault: ChargedFault | undefined,
 ): Promise<void> {
   if (response.destroyed || fault === 'stall-headers') return;
@@ -18,7 +20,7 @@ export async function deliver(
     response.destroy();
     return;
   }
-  const body = Buffer.from(stream ? answerAsEvents(answer) : answerAsJson(answer));
+  const stream = contentType === STREAM_TYPE;
   response.writeHead(200, stream ? streamHeaders(requestId) : jsonHeaders(requestId, body.length));
   if (fault) await deliverHalf(response, body, fault);
   else await deliverWhole(response, body);
@@ -43,12 +45,12 @@ async function deliverHalf(response: ServerResponse, body: Buffer, fault: Charge
 function streamHeaders(requestId: string) {
   return {
     'request-id': requestId,
-    'content-type': 'text/event-stream; charset=utf-8',
+    'content-type': STREAM_TYPE,
     'cache-control': 'no-cache',
   };
 }
 
 /** With a length, so that a client can tell half a body from a whole one. */
 function jsonHeaders(requestId: string, length: number) {
-  return { 'request-id': requestId, 'content-type': 'application/json', 'content-length': length };
+  return { 'request-id': requestId, 'content-type': JSON_TYPE, 'content-length': length };
 }

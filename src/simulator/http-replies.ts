@@ -26,8 +26,18 @@ export function readBody(request: IncomingMessage): Promise<Buffer | undefined> 
 }
 
 /** Sends `body` as a JSON response. A client that has gone meanwhile is not an error. */
-export function sendJson(response: ServerResponse, requestId: string, body: object): void {
-  send(response, 200, { 'request-id': requestId }, JSON.stringify(body));
+export function sendJson(
+  response: ServerResponse,
+  requestId: string,
+  body: object,
+  headers: Record<string, string> = {},
+): void {
+  send(response, 200, { 'request-id': requestId, ...headers }, JSON.stringify(body));
+}
+
+/** The body of an error in Anthropic's form. */
+export function errorBody(requestId: string, type: string, message: string): string {
+  return JSON.stringify({ type: 'error', error: { type, message }, request_id: requestId });
 }
 
 /** Sends an error in Anthropic's form, e.g. `sendError(response, id, 401, 'authentication_error', '…')`. */
@@ -41,7 +51,7 @@ export function sendError(
 ): void {
   const headers: Record<string, string> = { 'request-id': requestId };
   if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds);
-  send(response, status, headers, JSON.stringify({ type: 'error', error: { type, message }, request_id: requestId }));
+  send(response, status, headers, errorBody(requestId, type, message));
 }
 
 function send(response: ServerResponse, status: number, headers: Record<string, string>, body: string): void {

@@ -1,12 +1,13 @@
 import { hash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
-import type { Answer } from './answer-body.ts';
+import { type Answer, answerAsEvents, answerAsJson } from './answer-body.ts';
 import { answerText } from './answer-text.ts';
 import type { BillFile } from './bill-file.ts';
-import { deliver } from './delivery.ts';
+import { deliver, JSON_TYPE, STREAM_TYPE } from './delivery.ts';
+import type { DispatchRecords, DispatchResult } from './dispatch-records.ts';
 import { REFUSAL_TYPES, type RefusalStatus } from './faults.ts';
-import { newId, sendError } from './http-replies.ts';
+import { errorBody, newId, sendError } from './http-replies.ts';
 import { IndexCache } from './index-cache.ts';
 import { type MessageRequest, parseMessageRequest } from './message-request.ts';
 import { type Plan, planFor, type Temper } from './plan.ts';
@@ -20,39 +21,80 @@ const REFUSAL_MESSAGES: Record<RefusalStatus, string> = {
   529: 'Overloaded (simulated).',
 };
 
+/** A request that has arrived whole. */
+type Call = {
+  readonly response: ServerResponse;
+  readonly requestId: string;
+  readonly tag: string | null;
+  /** ISO 8601 in UTC. */
+  readonly receivedAt: string;
+  readonly digest: string;
+};
+
 /** `POST /v1/messages`: produces the answer, charges for it, and only then starts to send it. */
 export class MessagesEndpoint {
   readonly #bill: BillFile;
+  readonly #records: DispatchRecords;
   readonly #temper: Temper;
   readonly #stopping: AbortSignal;
   readonly #indexes = new IndexCache();
   readonly #seen = new Map<string, number>();
 
   /** `stopping` abandons answers that are not produced yet; they are not charged. */
-  constructor(bill: BillFile, temper: Temper, stopping: AbortSignal) {
+  constructor(bill: BillFile, records: DispatchRecords, temper: Temper, stopping: AbortSignal) {
     this.#bill = bill;
+    this.#records = records;
     this.#temper = temper;
     this.#stopping = stopping;
   }
 
   /** Answers one request whose body has arrived whole. Rejects if the bill cannot be written. */
   async handle(request: IncomingMessage, response: ServerResponse, requestId: string, body: Buffer): Promise<void> {
+    const call: Call = {
+      response,
+      requestId,
+      tag: headerOf(request, 'x-madrugada-tag') || null,
+      receivedAt: new Date().toISOString(),
+      digest: hash('sha256', body, 'hex'),
+    };
+    if (call.tag !== null && !this.#records.arrive(call.tag)) {
+      const message = `Dispatch ${call.tag} was looked up before it arrived and is revoked`;
+      return sendError(response, requestId, 409, 'dispatch_revoked', message);
+    }
     const parsed = parseMessageRequest(body);
     const wishes = parseWishes(headerOf(request, 'x-simulate'));
     if (typeof parsed === 'string' || typeof wishes === 'string') {
       const message = typeof parsed === 'string' ? parsed : String(wishes);
-      return sendError(response, requestId, 400, 'invalid_request_error', message);
+      return this.#refuse(call, 400, 'invalid_request_error', message);
     }
-    const digest = hash('sha256', body, 'hex');
-    const plan = planFor(wishes, this.#temper, digest, this.#countSeen(digest));
-    if (plan.fault?.kind === 'refuse') return refuse(response, requestId, plan.fault.status, plan.retryAfterSeconds);
-    if (!(await this.#wait(plan.latencyMs))) {
-      response.destroy();
-      return;
+    const plan = planFor(wishes, this.#temper, call.digest, this.#countSeen(call.digest));
+    if (plan.fault?.kind === 'refuse') {
+      const { status } = plan.fault;
+      return this.#refuse(call, status, REFUSAL_TYPES[status], REFUSAL_MESSAGES[status], plan.retryAfterSeconds);
     }
-    const answer = this.#produce(parsed, digest, plan);
-    await this.#charge(answer, requestId, digest, headerOf(request, 'x-madrugada-tag'));
-    await deliver(response, requestId, answer, parsed.stream === true, plan.fault?.kind);
+    if (await this.#wait(plan.latencyMs)) await this.#answer(call, parsed, plan);
+    else response.destroy();
+  }
+
+  #refuse(call: Call, status: number, type: string, message: string, retryAfterSeconds?: number): void {
+    const { response, requestId } = call;
+    const body = Buffer.from(errorBody(requestId, type, message));
+    this.#keep(call, { state: 'refused', status, contentType: JSON_TYPE, body, costUsd: '0' });
+    sendError(response, requestId, status, type, message, retryAfterSeconds);
+  }
+
+  async #answer(call: Call, request: MessageRequest, plan: Plan): Promise<void> {
+    const answer = this.#produce(request, call.digest, plan);
+    await this.#charge(answer, call);
+    const contentType = request.stream ? STREAM_TYPE : JSON_TYPE;
+    const body = Buffer.from(request.stream ? answerAsEvents(answer) : answerAsJson(answer));
+    this.#keep(call, { state: 'answered', status: 200, contentType, body, costUsd: answer.charge.costUsd });
+    const fault = plan.fault?.kind === 'refuse' ? undefined : plan.fault?.kind;
+    await deliver(call.response, call.requestId, contentType, body, fault);
+  }
+
+  #keep({ tag, requestId }: Call, result: Omit<DispatchResult, 'requestId'>): void {
+    if (tag !== null) this.#records.finish(tag, { ...result, requestId });
   }
 
   /** How often the same body came before. */
@@ -78,28 +120,26 @@ export class MessagesEndpoint {
     return isRootRequest(request) ? rootText(request) : answerText(request, digest, this.#indexes);
   }
 
-  async #charge(answer: Answer, requestId: string, digest: string, tag: string | undefined): Promise<void> {
-    await this.#bill.append({
-      provider_request_id: requestId,
-      message_id: answer.messageId,
-      tag: tag ?? null,
-      at: new Date().toISOString(),
-      model: answer.model,
-      input_tokens: answer.charge.inputTokens,
-      output_tokens: answer.charge.outputTokens,
-      cost_usd: answer.charge.costUsd,
-      request_sha256: digest,
-    });
+  async #charge(answer: Answer, { requestId, tag, receivedAt, digest }: Call): Promise<void> {
+    try {
+      await this.#bill.append({
+        provider_request_id: requestId,
+        message_id: answer.messageId,
+        tag,
+        received_at: receivedAt,
+        at: new Date().toISOString(),
+        model: answer.model,
+        input_tokens: answer.charge.inputTokens,
+        output_tokens: answer.charge.outputTokens,
+        cost_usd: answer.charge.costUsd,
+        request_sha256: digest,
+      });
+    } catch (error) {
+      // Half a line may stand on the bill: whether this was charged is for a person to find out.
+      if (tag !== null) this.#records.forget(tag);
+      throw error;
+    }
   }
-}
-
-function refuse(
-  response: ServerResponse,
-  requestId: string,
-  status: RefusalStatus,
-  retryAfterSeconds: number | undefined,
-): void {
-  sendError(response, requestId, status, REFUSAL_TYPES[status], REFUSAL_MESSAGES[status], retryAfterSeconds);
 }
 
 /** Node joins a repeated header of ours with commas, so it is one text or absent. */

@@ -1,8 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
 import { BillFile } from './bill-file.ts';
+import { billedTags } from './billed-tags.ts';
+import { DispatchRecords } from './dispatch-records.ts';
 import type { FaultShare } from './faults.ts';
 import { newId, readBody, sendError, sendJson } from './http-replies.ts';
+import { answerLookUp, lookedUpTag } from './look-up.ts';
 import { parseCountRequest } from './message-request.ts';
 import { MessagesEndpoint } from './messages-endpoint.ts';
 import type { Latency } from './plan.ts';
@@ -39,12 +42,13 @@ const CLOSE_GRACE_MS = 2_000;
 /** Starts the simulated provider on 127.0.0.1. Rejects with SimulatorError if the port or the bill cannot be opened. */
 export async function startSimulator(options: SimulatorOptions): Promise<Simulator> {
   const bill = await openBill(options.bill);
+  const records = new DispatchRecords(await billedTags(options.bill));
   const stopping = new AbortController();
   const temper = { seed: '0', latency: { minMs: 0, maxMs: 0 }, faults: [], ...options };
-  const messages = new MessagesEndpoint(bill, temper, stopping.signal);
+  const messages = new MessagesEndpoint(bill, records, temper, stopping.signal);
   const inFlight = new Set<Promise<void>>();
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
-    void answer(request, response, messages, inFlight);
+    void answer(request, response, { messages, records }, inFlight);
   });
   const port = await listen(server, options.port ?? 0).catch(async (error: unknown) => {
     await bill.close();
@@ -89,18 +93,20 @@ function listen(server: Server, port: number): Promise<number> {
   });
 }
 
+type Services = { readonly messages: MessagesEndpoint; readonly records: DispatchRecords };
+
 /** Never rejects: whatever fails is reported to the client and on stderr. */
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  messages: MessagesEndpoint,
+  services: Services,
   inFlight: Set<Promise<void>>,
 ): Promise<void> {
   const requestId = newId('req');
   // A client that leaves in the middle of its own request has asked for nothing.
   const body = await readBody(request).catch(() => null);
   if (body === null) return;
-  const handled = route(request, response, messages, requestId, body).catch((error: unknown) => {
+  const handled = route(request, response, services, requestId, body).catch((error: unknown) => {
     const message = error instanceof Error ? error.message : String(error);
     process.stderr.write(`simulated provider: ${requestId} failed: ${message}\n`);
     if (response.headersSent) response.destroy();
@@ -114,11 +120,12 @@ async function answer(
 async function route(
   request: IncomingMessage,
   response: ServerResponse,
-  messages: MessagesEndpoint,
+  { messages, records }: Services,
   requestId: string,
   body: Buffer | undefined,
 ): Promise<void> {
   const endpoint = `${request.method} ${(request.url ?? '').split('?', 1)[0]}`;
+  const lookedUp = lookedUpTag(endpoint);
   if (!request.headers['x-api-key'] && !request.headers.authorization) {
     sendError(response, requestId, 401, 'authentication_error', 'x-api-key header is required');
   } else if (body === undefined) {
@@ -127,6 +134,8 @@ async function route(
     await messages.handle(request, response, requestId, body);
   } else if (endpoint === 'POST /v1/messages/count_tokens') {
     countTokens(response, requestId, body);
+  } else if (lookedUp !== undefined) {
+    answerLookUp(response, requestId, lookedUp, records);
   } else if (endpoint === 'GET /v1/models') {
     sendJson(response, requestId, modelList());
   } else {

@@ -7,7 +7,7 @@ import { messageOf } from '../errors.ts';
 import { Allowance } from '../journal/allowance.ts';
 import type { JournalEnvironment } from '../journal/environment.ts';
 import type { Lease } from '../journal/lease.ts';
-import { loadJournal } from '../journal/load-journal.ts';
+import { loadRecovered } from '../journal/recover-doubts.ts';
 import { Session } from '../journal/session.ts';
 import type { Verdict } from '../journal/verdict.ts';
 import type { ClaimedTask } from '../lease/claim.ts';
@@ -42,9 +42,11 @@ export async function runAttempt(
 ): Promise<AttemptResult> {
   const allowance = openAllowance(env, lease, claimed);
   for (let lostRuns = 0; ; ) {
-    const session = new Session(env, lease, await loadJournal(env.pool, lease), allowance, hooks.onActivity);
+    const { journal, parked } = await loadRecovered(env, lease);
+    const session = new Session(env, lease, journal, allowance, hooks.onActivity);
     hooks.onSession(session);
-    let end = await run(session, loaded, claimed, access);
+    if (parked) session.end(parked);
+    let end: RunEnd = parked ? { kind: 'verdict', verdict: parked } : await run(session, loaded, claimed, access);
     const isLost = end.kind === 'threw' && end.error instanceof RunLost;
     if (isLost && lostRuns < MAX_LOST_RUNS) {
       lostRuns += 1;

@@ -1,11 +1,13 @@
 import type { ProviderAccess } from '../agent/task.ts';
 import { MadrugadaError } from '../errors.ts';
 import { DEFAULT_LIMITS, type Limits } from '../journal/environment.ts';
+import type { LookUp } from '../journal/look-up.ts';
 
 /** The settings of a worker process that come from its environment. */
 export interface WorkerSettings {
   access: ProviderAccess;
   limits: Limits;
+  lookUp: LookUp | undefined;
   hungMs: number;
   stuckMs: number;
   alwaysReplay: boolean;
@@ -17,7 +19,8 @@ const HUNG_SECONDS = 120;
 
 /**
  * Reads `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `MADRUGADA_DISPATCH_SECONDS` (total time of one dispatch), `MADRUGADA_REST_SECONDS`,
- * `MADRUGADA_MAX_DISPATCHES`, `MADRUGADA_MAX_WAIT_SECONDS`, `MADRUGADA_MAX_IDENTICAL_CALLS`, `MADRUGADA_HUNG_SECONDS`, `MADRUGADA_STUCK_SECONDS` and `MADRUGADA_ALWAYS_REPLAY`.
+ * `MADRUGADA_MAX_DISPATCHES`, `MADRUGADA_MAX_WAIT_SECONDS`, `MADRUGADA_MAX_IDENTICAL_CALLS`, `MADRUGADA_HUNG_SECONDS`,
+ * `MADRUGADA_STUCK_SECONDS`, `MADRUGADA_LOOK_UP` and `MADRUGADA_ALWAYS_REPLAY`.
  */
 export function workerSettings(environment: NodeJS.ProcessEnv): WorkerSettings {
   const seconds = (name: string, fallbackMs: number) => number(environment, name, fallbackMs / 1000) * 1000;
@@ -28,9 +31,11 @@ export function workerSettings(environment: NodeJS.ProcessEnv): WorkerSettings {
     maxWaitMs: seconds('MADRUGADA_MAX_WAIT_SECONDS', DEFAULT_LIMITS.maxWaitMs),
     maxIdenticalCalls: number(environment, 'MADRUGADA_MAX_IDENTICAL_CALLS', DEFAULT_LIMITS.maxIdenticalCalls),
   };
+  const access = { apiKey: apiKey(environment), baseUrl: environment.ANTHROPIC_BASE_URL || undefined };
   return {
-    access: { apiKey: apiKey(environment), baseUrl: environment.ANTHROPIC_BASE_URL || undefined },
+    access,
     limits,
+    lookUp: lookUp(environment.MADRUGADA_LOOK_UP, access),
     hungMs: seconds('MADRUGADA_HUNG_SECONDS', HUNG_SECONDS * 1000),
     stuckMs: seconds('MADRUGADA_STUCK_SECONDS', limits.dispatchMs + STUCK_MARGIN_MS),
     alwaysReplay: environment.MADRUGADA_ALWAYS_REPLAY === '1',
@@ -44,6 +49,15 @@ function apiKey(environment: NodeJS.ProcessEnv): string {
       'ANTHROPIC_API_KEY is not set: set it, or use --simulate to run against the simulated provider for free',
     );
   return key;
+}
+
+function lookUp(urlTemplate: string | undefined, { apiKey }: ProviderAccess): LookUp | undefined {
+  if (!urlTemplate) return undefined;
+  if (!/^https?:/.test(urlTemplate) || !URL.canParse(urlTemplate) || !urlTemplate.includes('{tag}'))
+    throw new MadrugadaError(
+      `MADRUGADA_LOOK_UP must be a URL in which {tag} stands for the tag of a dispatch, not "${urlTemplate}"`,
+    );
+  return { urlTemplate, apiKey };
 }
 
 function number(environment: NodeJS.ProcessEnv, name: string, fallback: number): number {

@@ -46,7 +46,7 @@ async function main(): Promise<void> {
     batchKey,
     workers: 4,
     log: join(home, 'night.log'),
-    environment: { ...environment, ...provider.environment, MADRUGADA_HOME: home },
+    environment: { ...environment, ...provider.environment, MADRUGADA_LOOK_UP: '', MADRUGADA_HOME: home },
   });
   let isSound = false;
   try {

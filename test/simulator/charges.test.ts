@@ -42,6 +42,7 @@ test('a bill line names the request, the message, the tag, the model, the usage 
     provider_request_id: response.headers.get('request-id'),
     message_id: message.id,
     tag: 'tag-1',
+    received_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
     at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
     model: 'claude-opus-4-5',
     input_tokens: message.usage.input_tokens,

@@ -169,6 +169,8 @@ export class TestWorker {
 export interface WorkerSettings {
   limits?: Partial<Limits>;
   alwaysReplay?: boolean;
+  /** Path at the provider, with `{tag}`. */
+  lookUpPath?: string;
   /** Opens the journal's connection; for tests that break it. */
   connectJournal?: (connect: () => Promise<Client>) => Promise<Client>;
 }
@@ -188,6 +190,7 @@ export class TestWorkers {
   async add({
     limits = {},
     alwaysReplay = false,
+    lookUpPath,
     connectJournal = (connect) => connect(),
   }: WorkerSettings = {}): Promise<TestWorker> {
     const { url } = this.#db;
@@ -201,6 +204,7 @@ export class TestWorkers {
       dispatcher,
       prices: await readPrices(pool),
       limits: { ...DEFAULT_LIMITS, ...limits },
+      lookUp: lookUpPath === undefined ? undefined : { urlTemplate: this.#baseUrl + lookUpPath, apiKey: 'dummy' },
       onCharge: () => undefined,
       alwaysReplay,
     };

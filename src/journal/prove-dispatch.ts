@@ -1,0 +1,60 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { JournalEnvironment } from './environment.ts';
+import { type LookUp, type LookUpReply, lookUpDispatch } from './look-up.ts';
+import { type Ending, endingOf, Reception } from './outcome.ts';
+import type { Verdict } from './verdict.ts';
+
+/** What a look-up has proved of a dispatch in doubt: how it ended, with its response; or nothing, and why. */
+export type Proof = { kind: 'proven'; ending: Ending; reception: Reception } | { kind: 'unproven'; why: string };
+
+/** Between two look-ups of a dispatch in progress, where the other side does not say. */
+const ASK_AGAIN_MS = 1_000;
+/** Until a task whose dispatch could not be proved is tried again. */
+const PARKED_MS = 60_000;
+
+/** Looks a dispatch up until something is proved of it, it stays in progress for too long, or `over` aborts. */
+export async function proveDispatch(
+  { dispatcher, limits }: Pick<JournalEnvironment, 'dispatcher' | 'limits'>,
+  lookUp: LookUp,
+  tag: string,
+  over?: AbortSignal,
+): Promise<Proof> {
+  const startedAt = performance.now();
+  for (;;) {
+    const reply = await lookUpDispatch(dispatcher, lookUp, tag);
+    if (reply.state !== 'in-progress') return proofBy(reply);
+    const waitMs = reply.retryAfterMs ?? ASK_AGAIN_MS;
+    if (over?.aborted || performance.now() - startedAt + waitMs > limits.maxWaitMs)
+      return { kind: 'unproven', why: 'the provider is still at work on it' };
+    await delay(waitMs, undefined, over && { signal: over }).catch(() => undefined); // asked once more, then
+  }
+}
+
+/** The verdict for a call whose dispatch could not be proved: it is not paid again before somebody knows. */
+export function parkedForProof(seq: number, dispatch: number, why: string): Verdict {
+  const until = new Date(Date.now() + PARKED_MS);
+  return {
+    kind: 'parked',
+    waitingFor: 'refusal', // a doubt that the policy would pay again is not waited for by the database
+    until,
+    message: `dispatch ${dispatch} of call ${seq} is in doubt, and is not paid again before it is proved what became of it: ${why}. It is looked up again at ${until.toISOString()}`,
+  };
+}
+
+function proofBy(reply: Exclude<LookUpReply, { state: 'in-progress' }>): Proof {
+  const reception = new Reception(() => undefined);
+  if (reply.state === 'unproven') return { kind: 'unproven', why: reply.why };
+  if (reply.state === 'not-received') {
+    const ending = endingOf({ kind: 'not sent', error: 'the look-up says that it was not received' }, reception);
+    return { kind: 'proven', ending, reception };
+  }
+  reception.onHead(reply.status, reply.headers);
+  reception.onChunk(reply.body);
+  const ending = endingOf({ kind: 'whole' }, reception);
+  if (reply.state === 'answered' && ending.kind === 'charged')
+    return { kind: 'proven', ending: { ...ending, kind: 'recovered', statedCostUsd: reply.costUsd }, reception };
+  // a refusal that came after something was generated: only the other side knows that it costs nothing
+  if (reply.state === 'refused' && ending.kind !== 'charged')
+    return { kind: 'proven', ending: { ...ending, kind: 'refused' }, reception };
+  return { kind: 'unproven', why: `the look-up says "${reply.state}", which the response it gives is not` };
+}
