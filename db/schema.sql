@@ -23,6 +23,20 @@ CREATE SEQUENCE madrugada.journal_no AS bigint INCREMENT 1 START 1;
 
 -- Tables
 
+CREATE TABLE madrugada.alert (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  raised_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  kind text NOT NULL,
+  batch_key text,
+  task_id bigint,
+  message text NOT NULL,
+  acknowledged_at timestamp with time zone,
+  acknowledged_by text,
+  ack_note text,
+  CONSTRAINT alert_check CHECK (((acknowledged_at IS NULL) = (acknowledged_by IS NULL))),
+  CONSTRAINT alert_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE madrugada.attempt (
   task_id bigint NOT NULL,
   number bigint NOT NULL,
@@ -86,6 +100,7 @@ CREATE TABLE madrugada.batch (
   created_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
   closed_at timestamp with time zone,
   archived_at timestamp with time zone,
+  stop_after_failures integer DEFAULT 10 NOT NULL,
   task_budget_usd numeric,
   velocity_usd numeric,
   max_output_tokens integer,
@@ -100,6 +115,7 @@ CREATE TABLE madrugada.batch (
   CONSTRAINT batch_max_output_tokens_check CHECK ((max_output_tokens > 0)),
   CONSTRAINT batch_number_key UNIQUE (number),
   CONSTRAINT batch_pkey PRIMARY KEY (id, version),
+  CONSTRAINT batch_stop_after_failures_check CHECK ((stop_after_failures > 0)),
   CONSTRAINT batch_task_budget_usd_check CHECK ((task_budget_usd > (0)::numeric)),
   CONSTRAINT batch_task_count_check CHECK ((task_count > 0)),
   CONSTRAINT batch_velocity_usd_check CHECK ((velocity_usd > (0)::numeric)),
@@ -202,6 +218,14 @@ CREATE TABLE madrugada.call_outcome (
   CONSTRAINT call_outcome_cost_usd_check CHECK ((cost_usd >= (0)::numeric)),
   CONSTRAINT call_outcome_pkey PRIMARY KEY (batch_key, task_id, seq, dispatch, kind)
 ) PARTITION BY LIST (batch_key);
+
+CREATE TABLE madrugada.failure_streak (
+  batch_key text NOT NULL,
+  failures integer NOT NULL,
+  CONSTRAINT failure_streak_batch_key_fkey FOREIGN KEY (batch_key) REFERENCES madrugada.batch(batch_key) ON DELETE CASCADE,
+  CONSTRAINT failure_streak_failures_check CHECK ((failures >= 0)),
+  CONSTRAINT failure_streak_pkey PRIMARY KEY (batch_key)
+) WITH (fillfactor=50);
 
 CREATE TABLE madrugada.incoming_task (
   loading xid8 DEFAULT pg_current_xact_id() NOT NULL,
@@ -380,10 +404,27 @@ CREATE INDEX task_held ON madrugada.task USING btree (worker_id) WHERE (state = 
 CREATE INDEX task_lease ON madrugada.task USING btree (lease_expires_at) WHERE (state = 'running'::madrugada.task_state);
 CREATE INDEX task_needing ON madrugada.task USING btree (batch_key, needs_usd) WHERE ((state = 'pending'::madrugada.task_state) AND (needs_usd IS NOT NULL));
 CREATE INDEX worker_living ON madrugada.worker USING btree (id) WHERE (ended_at IS NULL);
+CREATE UNIQUE INDEX alert_open ON madrugada.alert USING btree (kind, batch_key) NULLS NOT DISTINCT WHERE (acknowledged_at IS NULL);
 CREATE UNIQUE INDEX call_outcome_answer ON ONLY madrugada.call_outcome USING btree (batch_key, task_id, seq) WHERE answers;
 CREATE UNIQUE INDEX stop_switch_in_force ON madrugada.stop_switch USING btree ((true)) WHERE (lifted_at IS NULL);
 
 -- Functions
+
+CREATE OR REPLACE FUNCTION madrugada.acknowledge_alert(the_alert bigint, note text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF said('by') IS NULL THEN
+    RAISE EXCEPTION 'an alert is acknowledged by a person, with a name';
+  END IF;
+  UPDATE alert a SET acknowledged_at = now(), acknowledged_by = said('by'), ack_note = note
+   WHERE a.id = the_alert AND a.acknowledged_at IS NULL;
+  RETURN CASE WHEN FOUND THEN true WHEN EXISTS (SELECT FROM alert a WHERE a.id = the_alert) THEN false END;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.attempt_money(the_task bigint, the_attempt bigint, OUT spent numeric, OUT held numeric)
  RETURNS record
@@ -407,6 +448,19 @@ BEGIN
         LEFT JOIN call_outcome o ON o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch
        WHERE t.id = the_task
        GROUP BY i.batch_key, i.task_id, i.seq, i.dispatch) d;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.audit_alert()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  PERFORM record_event('alert', CASE WHEN TG_OP = 'INSERT' THEN 'raised' ELSE 'acknowledged' END, NEW.batch_key, NEW.task_id, NULL, NULL,
+    NULL, NULL, NULL, CASE WHEN TG_OP = 'INSERT' THEN NEW.kind || ': ' || NEW.message ELSE concat_ws(': ', NEW.kind, NEW.ack_note) END);
+  RETURN NULL;
 END
 $function$;
 
@@ -569,7 +623,7 @@ END
 $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.claim_task(the_batch text, the_slot text, the_worker bigint, the_agent text, after_position integer)
- RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric, counts_velocity boolean)
+ RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric, counts_velocity boolean, max_output_tokens integer)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
@@ -625,7 +679,7 @@ BEGIN
          c.lease_token > 1, granted,
          CASE WHEN c.lease_token > 1 AND granted IS NOT NULL THEN
            (SELECT coalesce(sum(a.allowance_usd), 0) FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token) ELSE 0 END,
-         b.task_budget_usd, b.velocity_usd IS NOT NULL
+         b.task_budget_usd, b.velocity_usd IS NOT NULL, b.max_output_tokens
     FROM claimed c;
 END
 $function$;
@@ -713,6 +767,33 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.count_failures()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  b batch%ROWTYPE;
+  streak integer;
+BEGIN
+  SELECT its.* INTO b FROM task t JOIN batch its ON its.batch_key = t.batch_key WHERE t.id = NEW.task_id;
+  IF NEW.ending = 'completed' THEN
+    UPDATE failure_streak f SET failures = 0 WHERE f.batch_key = b.batch_key AND f.failures > 0;
+    RETURN NULL;
+  END IF;
+  INSERT INTO failure_streak AS f (batch_key, failures) VALUES (b.batch_key, 1)
+    ON CONFLICT (batch_key) DO UPDATE SET failures = f.failures + 1
+    RETURNING f.failures INTO streak;
+  IF streak >= b.stop_after_failures THEN
+    PERFORM stop_automatically(b.batch_key, 'failures', format(
+      '%s attempts in a row have failed, and none was completed meanwhile; the last: %s', streak, left(NEW.error, 500)));
+  END IF;
+  RETURN NULL;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.create_partitions(the_batch text)
  RETURNS void
  LANGUAGE plpgsql
@@ -735,6 +816,13 @@ BEGIN
   END LOOP;
 END
 $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.cut_off(the_batch text)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$ SELECT pg_notify('madrugada_cut', coalesce(the_batch, '')) $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.draw(the_batch text, the_month date, needed numeric, asked numeric, OUT granted numeric, OUT free numeric, OUT reached text)
  RETURNS record
@@ -1137,8 +1225,13 @@ CREATE OR REPLACE FUNCTION madrugada.lift_stop()
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
+  PERFORM require_person('lifting the stop of everything');
   UPDATE stop_switch s SET lifted_at = now() WHERE s.lifted_at IS NULL;
-  RETURN FOUND;
+  IF FOUND THEN
+    PERFORM pg_notify('madrugada_work', '');
+    RETURN true;
+  END IF;
+  RETURN false;
 END
 $function$;
 
@@ -1151,7 +1244,7 @@ AS $function$
                   coalesce('US$ ' || velocity, 'no limit'))
   $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.load_batch(the_id text, the_version text, the_agent text, the_options jsonb, the_sha256 text, the_count integer, the_budget numeric, attempts integer, the_lease_seconds integer, policy madrugada.doubt_policy)
+CREATE OR REPLACE FUNCTION madrugada.load_batch(the_id text, the_version text, the_agent text, the_options jsonb, the_sha256 text, the_count integer, the_budget numeric, attempts integer, the_lease_seconds integer, policy madrugada.doubt_policy, limits jsonb)
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1160,8 +1253,10 @@ AS $function$
 DECLARE
   the_key text;
 BEGIN
-  INSERT INTO batch (id, version, agent, agent_options, tasks_sha256, task_count, budget_usd, max_attempts, lease_seconds, doubt_policy)
-  VALUES (the_id, the_version, the_agent, the_options, the_sha256, the_count, the_budget, attempts, the_lease_seconds, policy)
+  INSERT INTO batch (id, version, agent, agent_options, tasks_sha256, task_count, budget_usd, max_attempts, lease_seconds, doubt_policy,
+    task_budget_usd, velocity_usd, max_output_tokens)
+  VALUES (the_id, the_version, the_agent, the_options, the_sha256, the_count, the_budget, attempts, the_lease_seconds, policy,
+    (limits ->> 'taskBudgetUsd')::numeric, (limits ->> 'velocityUsd')::numeric, (limits ->> 'maxOutputTokens')::integer)
   RETURNING batch_key INTO the_key;
   WITH lines AS (
     DELETE FROM incoming_task t WHERE t.loading = pg_current_xact_id() RETURNING t.position, t.item, t.input
@@ -1399,6 +1494,20 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.require_person(deed text)
+ RETURNS void
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF said('by') IS NULL OR said('reason') IS NULL THEN
+    RAISE EXCEPTION '% needs a name and a reason', deed
+      USING HINT = 'set madrugada.by and madrugada.reason in the same transaction, or use the madrugada command';
+  END IF;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.resume_batch(the_batch text)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -1406,8 +1515,15 @@ CREATE OR REPLACE FUNCTION madrugada.resume_batch(the_batch text)
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
+  PERFORM require_person('resuming batch ' || the_batch);
   UPDATE batch b SET state = 'open', stop_reason = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
-  RETURN FOUND;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  UPDATE alert a SET acknowledged_at = now(), acknowledged_by = said('by'), ack_note = 'batch resumed: ' || said('reason')
+   WHERE a.batch_key = the_batch AND a.acknowledged_at IS NULL;
+  UPDATE failure_streak f SET failures = 0 WHERE f.batch_key = the_batch;
+  RETURN true;
 END
 $function$;
 
@@ -1455,6 +1571,17 @@ CREATE OR REPLACE FUNCTION madrugada.said(setting text)
  LANGUAGE sql
  STABLE
 AS $function$ SELECT nullif(pg_catalog.current_setting('madrugada.' || setting, true), '') $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.server_is_known()
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    SELECT NOT EXISTS (SELECT FROM server_identity) OR EXISTS (
+      SELECT FROM server_identity i, pg_control_system() s, pg_control_checkpoint() c
+       WHERE i.system_identifier = s.system_identifier AND i.timeline_id = c.timeline_id)
+  $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.set_batch_limits(the_batch text, budget numeric, task_budget numeric, velocity numeric)
  RETURNS void
@@ -1600,6 +1727,26 @@ AS $function$
       FROM spending_minute s WHERE s.batch_key = the_batch AND s.minute > now() - interval '11 minutes' -- whole minutes: rather one too many
   $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.stop_automatically(the_batch text, kind text, why text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  said_before text := coalesce(said('reason'), '');
+BEGIN
+  PERFORM set_config('madrugada.reason', '', true); -- an attempt that ends in this transaction has left its own
+  IF NOT stop_batch(the_batch, why) THEN
+    PERFORM set_config('madrugada.reason', said_before, true);
+    RETURN false;
+  END IF;
+  INSERT INTO alert (kind, batch_key, message) VALUES (stop_automatically.kind, the_batch, why) ON CONFLICT DO NOTHING;
+  PERFORM set_config('madrugada.reason', said_before, true);
+  RETURN true;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.stop_batch(the_batch text, why text)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -1608,19 +1755,29 @@ CREATE OR REPLACE FUNCTION madrugada.stop_batch(the_batch text, why text)
 AS $function$
 BEGIN
   UPDATE batch b SET state = 'stopped', stop_reason = why WHERE b.batch_key = the_batch AND b.state = 'open';
-  RETURN FOUND;
+  IF FOUND THEN
+    PERFORM pg_notify('madrugada_stop', the_batch);
+    RETURN true;
+  END IF;
+  RETURN false;
 END
 $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.stop_everything(why text)
  RETURNS boolean
- LANGUAGE sql
+ LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
-    WITH stopped AS (INSERT INTO stop_switch (reason) VALUES (why) ON CONFLICT DO NOTHING RETURNING id)
-    SELECT EXISTS (SELECT FROM stopped)
-  $function$;
+BEGIN
+  INSERT INTO stop_switch (reason) VALUES (why) ON CONFLICT DO NOTHING;
+  IF FOUND THEN
+    PERFORM pg_notify('madrugada_stop', '');
+    RETURN true;
+  END IF;
+  RETURN false;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.sweep_expired_leases(expired_after timestamp with time zone)
  RETURNS integer
@@ -2102,7 +2259,9 @@ CREATE VIEW madrugada.call AS
 
 -- Triggers
 
+CREATE CONSTRAINT TRIGGER attempt_failures AFTER UPDATE ON madrugada.attempt DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.ending IS NULL) AND (new.ending = ANY (ARRAY['completed'::madrugada.attempt_ending, 'failed'::madrugada.attempt_ending])))) EXECUTE FUNCTION madrugada.count_failures();
 CREATE CONSTRAINT TRIGGER batch_task_count AFTER INSERT ON madrugada.batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_count();
+CREATE TRIGGER alert_audit AFTER INSERT OR UPDATE ON madrugada.alert FOR EACH ROW EXECUTE FUNCTION madrugada.audit_alert();
 CREATE TRIGGER audit_update_refused BEFORE UPDATE ON madrugada.audit_event FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER batch_insert_audit AFTER INSERT ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_batch_state();
 CREATE TRIGGER batch_spending_begun AFTER INSERT ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.begin_spending();
@@ -2129,6 +2288,7 @@ ALTER SCHEMA madrugada OWNER TO madrugada_owner;
 
 -- Rights of others than the owner
 
+GRANT EXECUTE ON FUNCTION madrugada.acknowledge_alert(bigint,text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.attempt_money(bigint,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.batch_named(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.body_text(bytea) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -2137,6 +2297,7 @@ GRANT EXECUTE ON FUNCTION madrugada.claim_task(text,text,bigint,text,integer) TO
 GRANT EXECUTE ON FUNCTION madrugada.close_batch(text,boolean) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.complete_task(bigint,bigint,bigint,jsonb,integer) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.confirm_server_identity() TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.cut_off(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.draw_allowance(bigint,bigint,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.end_attempt(bigint,bigint,bigint,madrugada.attempt_ending,jsonb,boolean,timestamp with time zone,text,integer,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.end_worker(bigint,text) TO madrugada_operator, madrugada_worker;
@@ -2147,7 +2308,7 @@ GRANT EXECUTE ON FUNCTION madrugada.is_stopped() TO madrugada_approver, madrugad
 GRANT EXECUTE ON FUNCTION madrugada.journal_cost(text,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.leave_worker(bigint,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.lift_stop() TO madrugada_operator;
-GRANT EXECUTE ON FUNCTION madrugada.load_batch(text,text,text,jsonb,text,integer,numeric,integer,integer,madrugada.doubt_policy) TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.load_batch(text,text,text,jsonb,text,integer,numeric,integer,integer,madrugada.doubt_policy,jsonb) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.may_pay_again(madrugada.call_intent,madrugada.doubt_policy) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.month_of(timestamp with time zone) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.next_claimable_at(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -2160,6 +2321,7 @@ GRANT EXECUTE ON FUNCTION madrugada.release_unknown_claims(text,bigint,bigint[])
 GRANT EXECUTE ON FUNCTION madrugada.resume_batch(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.retry_task(bigint,integer) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.said(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.server_is_known() TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.set_batch_limits(text,numeric,numeric,numeric) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.set_month_limit(date,numeric) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.settles(madrugada.outcome_kind) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -2167,6 +2329,7 @@ GRANT EXECUTE ON FUNCTION madrugada.slot_is_locked_by(text,bigint) TO madrugada_
 GRANT EXECUTE ON FUNCTION madrugada.slot_lock_class() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.slot_lock_key(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.spent_lately(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.stop_automatically(text,text,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.stop_batch(text,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.stop_everything(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.sweep_expired_leases(timestamp with time zone) TO madrugada_operator, madrugada_worker;
@@ -2180,6 +2343,7 @@ GRANT INSERT, SELECT ON TABLE madrugada.call_outcome TO madrugada_worker;
 GRANT INSERT, SELECT ON TABLE madrugada.incoming_task TO madrugada_operator;
 GRANT INSERT, SELECT ON TABLE madrugada.step_record TO madrugada_worker;
 GRANT INSERT, SELECT, UPDATE ON TABLE madrugada.model_price TO madrugada_operator;
+GRANT SELECT ON TABLE madrugada.alert TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.attempt TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_batch_totals TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_bill_lines TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -2198,6 +2362,7 @@ GRANT SELECT ON TABLE madrugada.bill_line TO madrugada_approver, madrugada_audit
 GRANT SELECT ON TABLE madrugada.call TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.call_intent TO madrugada_approver, madrugada_auditor, madrugada_operator;
 GRANT SELECT ON TABLE madrugada.call_outcome TO madrugada_approver, madrugada_auditor, madrugada_operator;
+GRANT SELECT ON TABLE madrugada.failure_streak TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.incoming_task TO madrugada_approver, madrugada_auditor, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.model_price TO madrugada_approver, madrugada_auditor, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.month_spending TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;

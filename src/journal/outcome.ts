@@ -1,5 +1,4 @@
 import { EventStreamReader } from '../provider/event-stream.ts';
-import { isFreeRequest } from '../provider/free-request.ts';
 import type { PriceBook } from '../provider/prices.ts';
 import { classifyResponse, classifyStreamError, type Refusal } from '../provider/refusal.ts';
 import { type AnswerFacts, factsOfJson } from '../provider/usage.ts';
@@ -118,7 +117,7 @@ function costOf(
   model: string | undefined,
   prices: PriceBook,
 ): string | undefined {
-  if (isFreeRequest(request.method, request.url.pathname)) return '0';
+  if (request.method === 'GET' || request.url.pathname.endsWith('/count_tokens')) return '0';
   const priced = facts.model ?? model;
   return facts.usage && priced ? prices.costOf(priced, facts.usage, new Date())?.toFixed() : undefined;
 }

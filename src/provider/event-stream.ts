@@ -1,4 +1,4 @@
-import { type AnswerFacts, factsOfMessage, isObject, statedUsage, stringOf, usageOf } from './usage.ts';
+import { type AnswerFacts, factsOfMessage, isObject, stringOf, usageOf } from './usage.ts';
 
 /** The events that end an answer, in the Anthropic and the OpenAI APIs (whose chat completions end with `[DONE]`). */
 const FINAL_EVENTS = new Set<unknown>(['message_stop', 'response.completed', 'response.incomplete', 'response.failed']);
@@ -59,7 +59,7 @@ export class EventStreamReader {
   #merge(message: Record<string, unknown>): void {
     const { messageId, model } = factsOfMessage(message);
     this.#facts = { messageId: messageId ?? this.#facts.messageId, model: model ?? this.#facts.model };
-    if (isObject(message.usage)) this.#mergeUsage(statedUsage(message, message.usage));
+    if (isObject(message.usage)) this.#mergeUsage(message.usage);
   }
 
   /** Later counts are cumulative; an event that leaves one out, such as the age of cache writes, does not take it back. */
