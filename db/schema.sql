@@ -14,6 +14,7 @@ CREATE TYPE madrugada.attempt_ending AS ENUM ('completed', 'failed', 'lost', 're
 CREATE TYPE madrugada.batch_state AS ENUM ('open', 'stopped', 'closed', 'archived');
 CREATE TYPE madrugada.doubt_policy AS ENUM ('pay_again', 'hold');
 CREATE TYPE madrugada.outcome_kind AS ENUM ('charged', 'refused', 'not_sent', 'unknown', 'recovered');
+CREATE TYPE madrugada.settlement_verdict AS ENUM ('charged', 'not_charged');
 CREATE TYPE madrugada.step_kind AS ENUM ('step', 'now', 'random', 'sleep', 'timeout', 'abort', 'checkpoint');
 CREATE TYPE madrugada.task_state AS ENUM ('pending', 'running', 'completed', 'failed');
 
@@ -242,12 +243,28 @@ CREATE TABLE madrugada.model_price (
   cache_read_usd_per_mtok numeric NOT NULL,
   cache_write_5m_usd_per_mtok numeric NOT NULL,
   cache_write_1h_usd_per_mtok numeric NOT NULL,
+  above_input_tokens integer DEFAULT 0 NOT NULL,
+  factors jsonb DEFAULT '{}'::jsonb NOT NULL,
+  context_tokens integer,
+  max_output_tokens integer,
+  server_tool_usd_per_1000 jsonb DEFAULT '{}'::jsonb NOT NULL,
+  source text DEFAULT 'by hand'::text NOT NULL,
+  published_at text,
+  built_in boolean GENERATED ALWAYS AS ((source = 'built in'::text)) STORED NOT NULL,
+  CONSTRAINT model_price_above_input_tokens_check CHECK ((above_input_tokens >= 0)),
   CONSTRAINT model_price_cache_read_usd_per_mtok_check CHECK ((cache_read_usd_per_mtok >= (0)::numeric)),
   CONSTRAINT model_price_cache_write_1h_usd_per_mtok_check CHECK ((cache_write_1h_usd_per_mtok >= (0)::numeric)),
   CONSTRAINT model_price_cache_write_5m_usd_per_mtok_check CHECK ((cache_write_5m_usd_per_mtok >= (0)::numeric)),
+  CONSTRAINT model_price_context_tokens_check CHECK ((context_tokens > 0)),
+  CONSTRAINT model_price_factors_check CHECK ((jsonb_typeof(factors) = 'object'::text)),
+  CONSTRAINT model_price_factors_check1 CHECK ((NOT jsonb_path_exists(factors, '$.*?(@.type() != "string" || !(@ like_regex "^[0-9]+([.][0-9]+)?$"))'::jsonpath))),
   CONSTRAINT model_price_input_usd_per_mtok_check CHECK ((input_usd_per_mtok >= (0)::numeric)),
+  CONSTRAINT model_price_max_output_tokens_check CHECK ((max_output_tokens > 0)),
   CONSTRAINT model_price_output_usd_per_mtok_check CHECK ((output_usd_per_mtok >= (0)::numeric)),
-  CONSTRAINT model_price_pkey PRIMARY KEY (model, valid_from)
+  CONSTRAINT model_price_pkey PRIMARY KEY (model, valid_from, above_input_tokens, built_in),
+  CONSTRAINT model_price_server_tool_usd_per_1000_check CHECK ((jsonb_typeof(server_tool_usd_per_1000) = 'object'::text)),
+  CONSTRAINT model_price_server_tool_usd_per_1000_check1 CHECK ((NOT jsonb_path_exists(server_tool_usd_per_1000, '$.*?(@.type() != "string" || !(@ like_regex "^[0-9]+([.][0-9]+)?$"))'::jsonpath))),
+  CONSTRAINT model_price_source_check CHECK ((source <> ''::text))
 );
 
 CREATE TABLE madrugada.month_spending (
@@ -295,6 +312,16 @@ CREATE TABLE madrugada.server_identity (
   timeline_id integer NOT NULL,
   seen_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
   CONSTRAINT server_identity_pkey PRIMARY KEY (system_identifier, timeline_id)
+);
+
+CREATE TABLE madrugada.settlement (
+  batch_key text NOT NULL,
+  task_id bigint NOT NULL,
+  seq integer NOT NULL,
+  dispatch integer NOT NULL,
+  verdict madrugada.settlement_verdict,
+  cost_usd numeric,
+  CONSTRAINT settlement_pkey PRIMARY KEY (batch_key, task_id, seq, dispatch)
 );
 
 CREATE TABLE madrugada.spending_minute (
@@ -490,6 +517,23 @@ AS $function$
 BEGIN
   PERFORM record_event('bill', 'imported', NEW.batch_key, NULL, NULL, NULL, NULL, NULL, NULL,
     format('%s: %s lines, sha256 %s', NEW.source, NEW.line_count, NEW.sha256));
+  RETURN NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.audit_model_price()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  price model_price%ROWTYPE := CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
+BEGIN
+  PERFORM record_event('price',
+    CASE TG_OP WHEN 'INSERT' THEN 'added' WHEN 'UPDATE' THEN 'changed' ELSE 'removed' END, NULL, NULL,
+    CASE WHEN TG_OP <> 'INSERT' THEN describe_price(OLD) END, CASE WHEN TG_OP <> 'DELETE' THEN describe_price(NEW) END, NULL, NULL, NULL,
+    concat_ws(': ', format('%s from %s on, above %s tokens (%s)', price.model, price.valid_from, price.above_input_tokens, price.source), said('reason')));
   RETURN NULL;
 END
 $function$;
@@ -824,6 +868,17 @@ CREATE OR REPLACE FUNCTION madrugada.cut_off(the_batch text)
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$ SELECT pg_notify('madrugada_cut', coalesce(the_batch, '')) $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.describe_price(price madrugada.model_price)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+AS $function$
+    SELECT format('input %s, output %s, cache read %s, cache write 5m %s, 1h %s, factors %s, tools %s, context %s, output at most %s',
+      price.input_usd_per_mtok, price.output_usd_per_mtok, price.cache_read_usd_per_mtok, price.cache_write_5m_usd_per_mtok,
+      price.cache_write_1h_usd_per_mtok, price.factors, price.server_tool_usd_per_1000,
+      coalesce(price.context_tokens::text, 'unknown'), coalesce(price.max_output_tokens::text, 'unknown'))
+  $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.draw(the_batch text, the_month date, needed numeric, asked numeric, OUT granted numeric, OUT free numeric, OUT reached text)
  RETURNS record
  LANGUAGE plpgsql
@@ -1051,6 +1106,21 @@ BEGIN
     RAISE EXCEPTION 'batch % is a closed list: no task is added after it was loaded', late USING ERRCODE = 'check_violation';
   END IF;
   RETURN NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.guard_model_price()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF 'built in' IN (CASE WHEN TG_OP <> 'INSERT' THEN OLD.source END, CASE WHEN TG_OP <> 'DELETE' THEN NEW.source END)
+     AND NOT pg_has_role(current_user, 'madrugada_owner', 'MEMBER') THEN
+    RAISE EXCEPTION 'built-in prices come with the program: add a price of your own, which counts before them (madrugada price load)'
+      USING ERRCODE = 'insufficient_privilege';
+  END IF;
+  RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
 END
 $function$;
 
@@ -2270,6 +2340,9 @@ CREATE TRIGGER batch_state_guard BEFORE UPDATE ON madrugada.batch FOR EACH ROW E
 CREATE TRIGGER bill_audit AFTER INSERT ON madrugada.bill FOR EACH ROW EXECUTE FUNCTION madrugada.audit_bill();
 CREATE TRIGGER intent_append_only BEFORE DELETE OR UPDATE ON madrugada.call_intent FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER intent_fence BEFORE INSERT ON madrugada.call_intent FOR EACH ROW EXECUTE FUNCTION madrugada.fence_intent();
+CREATE TRIGGER model_price_change_audit AFTER DELETE OR UPDATE ON madrugada.model_price FOR EACH ROW EXECUTE FUNCTION madrugada.audit_model_price();
+CREATE TRIGGER model_price_guard BEFORE INSERT OR DELETE OR UPDATE ON madrugada.model_price FOR EACH ROW EXECUTE FUNCTION madrugada.guard_model_price();
+CREATE TRIGGER model_price_insert_audit AFTER INSERT ON madrugada.model_price FOR EACH ROW WHEN ((new.source <> 'built in'::text)) EXECUTE FUNCTION madrugada.audit_model_price();
 CREATE TRIGGER outcome_answer BEFORE INSERT ON madrugada.call_outcome FOR EACH ROW EXECUTE FUNCTION madrugada.choose_answer();
 CREATE TRIGGER outcome_append_only BEFORE DELETE OR UPDATE ON madrugada.call_outcome FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER step_append_only BEFORE DELETE OR UPDATE ON madrugada.step_record FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
@@ -2288,6 +2361,7 @@ ALTER SCHEMA madrugada OWNER TO madrugada_owner;
 
 -- Rights of others than the owner
 
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE madrugada.model_price TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.acknowledge_alert(bigint,text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.attempt_money(bigint,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.batch_named(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -2342,7 +2416,6 @@ GRANT INSERT, SELECT ON TABLE madrugada.call_intent TO madrugada_worker;
 GRANT INSERT, SELECT ON TABLE madrugada.call_outcome TO madrugada_worker;
 GRANT INSERT, SELECT ON TABLE madrugada.incoming_task TO madrugada_operator;
 GRANT INSERT, SELECT ON TABLE madrugada.step_record TO madrugada_worker;
-GRANT INSERT, SELECT, UPDATE ON TABLE madrugada.model_price TO madrugada_operator;
 GRANT SELECT ON TABLE madrugada.alert TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.attempt TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_batch_totals TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;

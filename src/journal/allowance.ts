@@ -45,6 +45,11 @@ export class Allowance {
     return this.#funds.countsVelocity;
   }
 
+  /** Output tokens that a call may ask for; undefined: any number. */
+  get maxOutputTokens(): number | undefined {
+    return this.#funds.maxOutputTokens;
+  }
+
   /** Sets aside `worst` dollars, in the order asked. Where money is short it waits for the task's own calls under way, whose holds are larger than their costs. */
   hold(worst: Big, over: AbortSignal): Promise<HoldResult> {
     if (this.#funds.allowance === undefined) return Promise.resolve(this.#setAside(worst));

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
+import { clampMaxTokens } from '../provider/clamp-max-tokens.ts';
+import { isFreeRequest } from '../provider/worst-case.ts';
 import { canonicalJson } from './canonical-json.ts';
 
 /** One HTTP request of an agent, read whole. */
@@ -72,6 +74,17 @@ export function identify(request: JournaledRequest): RequestIdentity {
     .update(json ?? body)
     .digest();
   return { sha256, model: json === undefined ? undefined : modelOf(json) };
+}
+
+/**
+ * The request as it is sent where a batch limits the output of its calls: an SDK's default of 128,000 tokens would make holds absurd. Its
+ * identity is taken before. A compressed body is sent as it is, with the hold it asks for.
+ */
+export function withOutputLimit(request: JournaledRequest, most: number | undefined): JournaledRequest {
+  const path = request.url.pathname;
+  if (most === undefined || request.headers.has('content-encoding') || isFreeRequest({ method: request.method, path }))
+    return request;
+  return { ...request, body: clampMaxTokens(request.body, most) };
 }
 
 /** The body as the provider reads it. */

@@ -12,7 +12,7 @@ import type { LiveCall, OutgoingCall } from './live-call.ts';
 import { type RecordedJournal, type RecordedResponse, readAnswer, readBody } from './load-journal.ts';
 import { ReleaseQueue } from './release-queue.ts';
 import { Replay } from './replay.ts';
-import { identify, readRequest } from './request.ts';
+import { identify, readRequest, withOutputLimit } from './request.ts';
 import { Rest } from './rest.ts';
 import { isImmediate, Steps } from './steps.ts';
 import { stopAutomatically } from './stop-automatically.ts';
@@ -96,7 +96,10 @@ export class Session {
     const identity = identify(request);
     const key = JSON.stringify([scope, identity.sha256.toString('hex')]);
     const latest = this.#latest.get(key);
-    const call = latest && repeats(latest, request.isRetry) ? latest : this.#newCall(scope, identity, request, latest);
+    const call =
+      latest && repeats(latest, request.isRetry)
+        ? latest
+        : this.#newCall(scope, identity, withOutputLimit(request, this.#allowance.maxOutputTokens), latest);
     this.#latest.set(key, call);
     call.issues += 1;
     call.issue = new Issue(call.issues, request.signal, this.#over.signal, (issue) => this.#recordAbort(call, issue));

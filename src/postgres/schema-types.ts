@@ -31,6 +31,8 @@ export type Numeric = ColumnType<string, number | string, number | string>;
 
 export type OutcomeKind = "charged" | "not_sent" | "recovered" | "refused" | "unknown";
 
+export type SettlementVerdict = "charged" | "not_charged";
+
 export type StepKind = "abort" | "checkpoint" | "now" | "random" | "sleep" | "step" | "timeout";
 
 export type TaskState = "completed" | "failed" | "pending" | "running";
@@ -366,12 +368,20 @@ export interface IncomingTask {
 }
 
 export interface ModelPrice {
+  above_input_tokens: Generated<number>;
+  built_in: Generated<boolean>;
   cache_read_usd_per_mtok: Numeric;
   cache_write_1h_usd_per_mtok: Numeric;
   cache_write_5m_usd_per_mtok: Numeric;
+  context_tokens: number | null;
+  factors: Generated<Json>;
   input_usd_per_mtok: Numeric;
+  max_output_tokens: number | null;
   model: string;
   output_usd_per_mtok: Numeric;
+  published_at: string | null;
+  server_tool_usd_per_1000: Generated<Json>;
+  source: Generated<string>;
   valid_from: string;
 }
 
@@ -409,6 +419,15 @@ export interface ServerIdentity {
   seen_at: Generated<Timestamp>;
   system_identifier: number;
   timeline_id: number;
+}
+
+export interface Settlement {
+  batch_key: string;
+  cost_usd: Numeric | null;
+  dispatch: number;
+  seq: number;
+  task_id: number;
+  verdict: SettlementVerdict | null;
 }
 
 export interface SpendingMinute {
@@ -507,6 +526,7 @@ export interface DB {
   provider_pace: ProviderPace;
   schema_migration: SchemaMigration;
   server_identity: ServerIdentity;
+  settlement: Settlement;
   spending_minute: SpendingMinute;
   step_record: StepRecord;
   stop_switch: StopSwitch;

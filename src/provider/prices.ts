@@ -1,60 +1,88 @@
 import Big from 'big.js';
+import { bandFor, type ModelPrice } from './model-price.ts';
+import { priceLine } from './price-line.ts';
 import type { Usage } from './usage.ts';
+import { isFreeRequest, type PricedRequest, type WorstCase, worstCaseAt } from './worst-case.ts';
 
-/** Dollars per million tokens of one model from a date on. */
-export interface ModelPrice {
-  model: string;
-  validFrom: Date;
-  input: Big;
-  output: Big;
-  cacheRead: Big;
-  cacheWrite5m: Big;
-  cacheWrite1h: Big;
-}
-
-const MILLION = new Big(1_000_000);
+const MILLIONTH = new Big('0.000001');
+const THOUSANDTH = new Big('0.001');
 
 /** The prices of all known models; one per process, read from table `model_price` at its start. */
 export class PriceBook {
-  readonly #prices: readonly ModelPrice[];
+  readonly #prices: ReadonlyMap<string, readonly ModelPrice[]>;
 
   constructor(prices: readonly ModelPrice[]) {
-    this.#prices = [...prices].sort((a, b) => b.validFrom.getTime() - a.validFrom.getTime());
+    // of a person before built in, later before earlier: the first that is valid counts (db/migrations/0011_prices.sql)
+    const ranked = [...prices].sort(
+      (a, b) => Number(a.builtIn) - Number(b.builtIn) || b.validFrom.getTime() - a.validFrom.getTime(),
+    );
+    this.#prices = Map.groupBy(ranked, ({ model }) => model);
   }
 
   /**
-   * The exact cost in dollars of an answer, or undefined where the model's price is not known. A dated model name
-   * (`claude-haiku-4-5-20251001`) has the price of its undated one.
+   * The exact cost in dollars of an answer. Undefined where it is not known: no price of the model then, no factor for the tier or mode
+   * it was served in, or no fee for a tool it used. That is not free, nor is it the standard price.
    */
   costOf(model: string, usage: Usage, at: Date): Big | undefined {
-    const price = this.#find(model, at) ?? this.#find(model.replace(/-\d{8}$/, ''), at);
+    const price = this.#find(model, at);
     if (price === undefined) return undefined;
-    return price.input
-      .times(usage.inputTokens)
-      .plus(price.output.times(usage.outputTokens))
-      .plus(price.cacheRead.times(usage.cacheReadTokens))
-      .plus(price.cacheWrite5m.times(usage.cacheWrite5mTokens))
-      .plus(price.cacheWrite1h.times(usage.cacheWrite1hTokens))
-      .div(MILLION);
+    const factor = product(usage.modes.map((mode) => price.factors.get(mode)));
+    const fees = Object.entries(usage.serverToolUses).map(([tool, uses]) =>
+      price.serverToolsPer1000.get(tool)?.times(uses).times(THOUSANDTH),
+    );
+    if (factor === undefined || !fees.every((fee) => fee !== undefined)) return undefined;
+    return fees.reduce((sum, fee) => sum.plus(fee), tokenCost(price, usage).times(factor));
   }
 
-  worstCaseOf(
-    request: { method: string; path: string; body: Uint8Array },
-    model: string | undefined,
-    at: Date,
-  ): { usd: Big } | { problem: string } {
-    const price = this.#find(model ?? '', at);
-    if (price === undefined) return { usd: new Big(0) };
-    const most = /"max_tokens":(\d+)/.exec(Buffer.from(request.body).toString())?.[1] ?? '0';
+  /**
+   * The most that a request can cost in dollars, and the most output it can have: what is set aside before it is sent. A `problem` says why
+   * there is no such figure, and what to do about it.
+   */
+  worstCaseOf(request: PricedRequest, model: string | undefined, at: Date): WorstCase {
+    if (isFreeRequest(request)) return { usd: new Big(0), outputTokens: 0 };
+    if (model === undefined)
+      return { problem: `${request.method} ${request.path} names no model, so what it may cost is not known` };
+    const price = this.#find(model, at);
+    if (price !== undefined) return worstCaseAt(price, request);
     return {
-      usd: price.input
-        .times(2 * request.body.length)
-        .plus(price.output.times(most))
-        .div(MILLION),
+      problem:
+        `the price of model ${model} is not known. Put this line, with its prices in dollars per million tokens, into a file, ` +
+        `and run madrugada price load FILE --by WHO: ${priceLine(model, at)}`,
     };
   }
 
   #find(model: string, at: Date): ModelPrice | undefined {
-    return this.#prices.find((price) => price.model === model && price.validFrom <= at);
+    for (const name of spellings(model)) {
+      const price = this.#prices.get(name)?.find(({ validFrom }) => validFrom <= at);
+      if (price !== undefined) return price;
+    }
+    return undefined;
   }
+}
+
+/**
+ * The names under which a model's price may stand: as it is spelled; without the date of its snapshot (`claude-haiku-4-5-20251001`,
+ * `gpt-5-2025-08-07`), which costs the same where no price of its own is given; and without the provider that LiteLLM puts before it
+ * (https://docs.litellm.ai/docs/providers/anthropic). Clouds with prices of their own (`us.anthropic.…`) are other models.
+ */
+function spellings(model: string): string[] {
+  const undated = (name: string) => name.replace(/-(\d{8}|\d{4}-\d{2}-\d{2})$/, '');
+  const bare = model.replace(/^(anthropic|openai)\//, '');
+  return [...new Set([model, undated(model), bare, undated(bare)])];
+}
+
+function tokenCost(price: ModelPrice, usage: Usage): Big {
+  const { cacheReadTokens, cacheWrite5mTokens, cacheWrite1hTokens } = usage;
+  const band = bandFor(price, usage.inputTokens + cacheReadTokens + cacheWrite5mTokens + cacheWrite1hTokens);
+  return band.input
+    .times(usage.inputTokens)
+    .plus(band.output.times(usage.outputTokens))
+    .plus(band.cacheRead.times(cacheReadTokens))
+    .plus(band.cacheWrite5m.times(cacheWrite5mTokens))
+    .plus(band.cacheWrite1h.times(cacheWrite1hTokens))
+    .times(MILLIONTH);
+}
+
+function product(factors: readonly (Big | undefined)[]): Big | undefined {
+  return factors.reduce<Big | undefined>((all, factor) => factor && all?.times(factor), new Big(1));
 }

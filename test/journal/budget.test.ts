@@ -1,8 +1,9 @@
 import Big from 'big.js';
 import { afterEach, expect, test } from 'vitest';
+import type { Task } from '../../src/agent/task.ts';
 import { monthMoney } from '../../src/batch/budget.ts';
 import { kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
-import { ask, fetchMessage, journalBench } from '../support/journal-bench.ts';
+import { ask, fetchBody, fetchMessage, journalBench } from '../support/journal-bench.ts';
 import { takeAway } from '../support/leases.ts';
 import { limitBatch, limitMonth, proofOf, stateOf, tend, worstCasesOf } from '../support/money.ts';
 import { until } from '../support/until.ts';
@@ -322,6 +323,36 @@ test('a dispatch in doubt keeps its hold beside the one that is paid for it agai
   expect(await kindsOf(bench.db, batch)).toEqual(['1.1 unknown', '1.2 charged']);
   expect(await proofOf(bench.db, batch)).toMatchObject({ spent: COST, held: worst?.toFixed(), holds: true });
 });
+
+test('a call that asks for more output than its batch allows is sent with what is allowed, and replays as it was asked', async () => {
+  const batch = await loadTestBatch(bench.db, { limits: { maxOutputTokens: 7 } });
+  const worker = await bench.workers.add();
+  let runs = 0;
+  const run = async (task: Task) => {
+    await ask(task, 'question');
+    runs += 1;
+    if (runs === 1) throw new Error('the program breaks here');
+  };
+  await worker.attempt(batch, run);
+  const second = await worker.attempt(batch, run);
+
+  expect(second).toMatchObject({ ending: 'completed', replayedCalls: 1 });
+  expect(JSON.parse(bench.provider.exchanges[0]?.body.toString() ?? '')).toMatchObject({ max_tokens: 7 });
+  expect(bench.provider.requestCount).toBe(1);
+});
+
+for (const [what, body, words] of [
+  ['a model without a known price', { model: 'brand-new', max_tokens: 5, messages: [] }, 'brand-new is not known'],
+  ['no model', { messages: [] }, 'names no model'],
+] as const)
+  test(`a call with ${what} is not sent: its task fails for good, and says what to do`, async () => {
+    const batch = await loadTestBatch(bench.db);
+    const worker = await bench.workers.add();
+    const result = await worker.attempt(batch, (task) => fetchBody(task, JSON.stringify(body)));
+
+    expect(result).toMatchObject({ ending: 'failed', isFinal: true, message: expect.stringContaining(words) });
+    expect([bench.provider.requestCount, await kindsOf(bench.db, batch)]).toEqual([0, []]);
+  });
 
 test('many tasks at once, from two workers, never draw more than there is', async () => {
   const worst = new Big(await worstCase());

@@ -1,10 +1,10 @@
-import Big from 'big.js';
 import { expect, test } from 'vitest';
 import type { Task } from '../../src/agent/task.ts';
 import { COST_HEADER } from '../../src/journal/issue.ts';
 import { PriceBook } from '../../src/provider/prices.ts';
 import { loadTestBatch } from '../support/attempts.ts';
 import { fetchMessage, journalBench } from '../support/journal-bench.ts';
+import { priceOf } from '../support/prices.ts';
 import { messageOf } from '../support/scripted-provider.ts';
 
 const bench = journalBench();
@@ -22,8 +22,7 @@ test('what a call cost is told with its answer, live and on replay, though price
   const costs: (string | null)[] = [];
   await (await bench.workers.add()).attempt(batch, noting(costs));
   const later = await bench.workers.add();
-  const dear = { input: Big(99), output: Big(99), cacheRead: Big(99), cacheWrite5m: Big(99), cacheWrite1h: Big(99) };
-  later.env.prices = new PriceBook([{ model: 'claude-haiku-4-5', validFrom: new Date(0), ...dear }]);
+  later.env.prices = new PriceBook([priceOf('claude-haiku-4-5', '1970-01-01', '99')]);
   await later.attempt(batch, noting(costs));
 
   expect(costs.map(Number)).toEqual([0.00011, 0.00011]); // 10 tokens at $1 and 20 at $5 a million

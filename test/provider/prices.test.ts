@@ -4,7 +4,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { PriceBook } from '../../src/provider/prices.ts';
 import { readPrices } from '../../src/provider/read-prices.ts';
 import type { Usage } from '../../src/provider/usage.ts';
+import { chargeFor, LISTED_MODELS } from '../../src/simulator/price-list.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { band, priceOf, used } from '../support/prices.ts';
 
 let db: TestDatabase;
 beforeAll(async () => {
@@ -14,30 +16,7 @@ afterAll(() => db?.drop());
 
 const NIGHT = new Date('2026-12-01T02:00:00Z');
 
-function price(model: string, validFrom: string, input: string) {
-  return {
-    model,
-    validFrom: new Date(validFrom),
-    input: new Big(input),
-    output: new Big(input).times(5),
-    cacheRead: new Big(input).times('0.1'),
-    cacheWrite5m: new Big(input).times('1.25'),
-    cacheWrite1h: new Big(input).times(2),
-  };
-}
-
-function used(counts: Partial<Usage>): Usage {
-  return {
-    inputTokens: 0,
-    outputTokens: 0,
-    cacheReadTokens: 0,
-    cacheWrite5mTokens: 0,
-    cacheWrite1hTokens: 0,
-    ...counts,
-  };
-}
-
-const million = new PriceBook([price('m', '2026-01-01', '3')]);
+const million = new PriceBook([priceOf('m', '2026-01-01', '3')]);
 const costOf = (counts: Partial<Usage>) => million.costOf('m', used(counts), NIGHT)?.toFixed();
 
 test('each kind of token has its own price', () => {
@@ -51,7 +30,7 @@ test('each kind of token has its own price', () => {
 });
 
 test('costs are exact decimals, not floats', () => {
-  const book = new PriceBook([price('m', '2026-01-01', '0.1')]);
+  const book = new PriceBook([priceOf('m', '2026-01-01', '0.1')]);
   const cost = book.costOf('m', used({ inputTokens: 1, cacheReadTokens: 2 }), NIGHT);
   expect(cost?.toFixed()).toBe('0.00000012');
 });
@@ -73,7 +52,7 @@ test('the costs of parts add up exactly to the cost of the whole', () => {
 });
 
 test('a price that changes on a date does not apply to the day before', () => {
-  const book = new PriceBook([price('m', '2026-12-01', '4'), price('m', '2026-01-01', '3')]);
+  const book = new PriceBook([priceOf('m', '2026-12-01', '4'), priceOf('m', '2026-01-01', '3')]);
   const at = (time: string) => book.costOf('m', used({ inputTokens: 1_000_000 }), new Date(time))?.toFixed();
   expect([at('2026-11-30T23:59:59.999Z'), at('2026-12-01T00:00:00Z')]).toEqual(['3', '4']);
 });
@@ -84,7 +63,7 @@ test('a model without a known price, or before its first one, has none: it is no
 });
 
 test('a dated model name has the price of its undated one, unless it has its own', () => {
-  const book = new PriceBook([price('m', '2026-01-01', '3'), price('m-20260202', '2026-01-01', '9')]);
+  const book = new PriceBook([priceOf('m', '2026-01-01', '3'), priceOf('m-20260202', '2026-01-01', '9')]);
   const costs = ['m-20260101', 'm-20260202', 'm-2026'].map((model) =>
     book.costOf(model, used({ inputTokens: 1_000_000 }), NIGHT)?.toFixed(),
   );
@@ -109,4 +88,54 @@ test('an operator’s later price takes over at midnight UTC of its date', async
   const at = (time: string) =>
     book.costOf('claude-haiku-4-5', used({ inputTokens: 1_000_000 }), new Date(time))?.toFixed();
   expect([at('2026-11-30T23:59:59.999Z'), at('2026-12-01T00:00:00Z')]).toEqual(['1', '2']);
+});
+
+test('a long prompt is priced by its band as a whole, cache reads and writes counting towards its length', () => {
+  const book = new PriceBook([
+    priceOf('m', '2026-01-01', '3', { bands: [band(0, '3', '15'), band(200_000, '6', '22.5')] }),
+  ]);
+  const cost = (counts: Partial<Usage>) => book.costOf('m', used(counts), NIGHT)?.toFixed();
+  expect(cost({ inputTokens: 200_000, outputTokens: 1_000 })).toBe('0.615');
+  expect(cost({ inputTokens: 200_001, outputTokens: 1_000 })).toBe('1.222506');
+  expect(cost({ inputTokens: 1, cacheReadTokens: 200_000 })).toBe('0.120006');
+});
+
+test('a tier or mode multiplies the tokens; one without a factor has no price, rather than the standard one', () => {
+  const factors = new Map([
+    ['batch', new Big('0.5')],
+    ['us', new Big('1.1')],
+  ]);
+  const book = new PriceBook([priceOf('m', '2026-01-01', '2', { factors })]);
+  const cost = (...modes: string[]) => book.costOf('m', used({ inputTokens: 1_000_000, modes }), NIGHT)?.toFixed();
+  expect([cost(), cost('batch'), cost('us'), cost('batch', 'us'), cost('priority')]).toEqual([
+    '2',
+    '1',
+    '2.2',
+    '1.1',
+    undefined,
+  ]);
+});
+
+test('a use of the provider’s own tool costs its fee; one without a fee has no price', () => {
+  const book = new PriceBook([
+    priceOf('m', '2026-01-01', '2', { serverToolsPer1000: new Map([['web_search', new Big(10)]]) }),
+  ]);
+  const cost = (serverToolUses: Record<string, number>) => book.costOf('m', used({ serverToolUses }), NIGHT)?.toFixed();
+  expect([cost({ web_search: 3 }), cost({ web_search: 3, code_execution: 1 })]).toEqual(['0.03', undefined]);
+});
+
+test('a person’s price counts before a built-in one, also where that is of a later date', () => {
+  const book = new PriceBook([priceOf('m', '2026-06-01', '9', { builtIn: true }), priceOf('m', '2026-01-01', '3')]);
+  const cost = (at: string) => book.costOf('m', used({ inputTokens: 1_000_000 }), new Date(at))?.toFixed();
+  expect([cost('2026-12-01'), cost('2025-12-31')]).toEqual(['3', undefined]);
+});
+
+test('what the simulated provider charges is what the built-in lists say', async () => {
+  const book = await readPrices(db.pool);
+  for (const model of LISTED_MODELS) {
+    const { inputTokens, outputTokens, costUsd } = chargeFor(model);
+    expect(book.costOf(model, used({ inputTokens, outputTokens }), new Date('2026-11-30'))?.toFixed(), model).toBe(
+      costUsd,
+    );
+  }
 });

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { factsOfJson, usageOf } from '../../src/provider/usage.ts';
+import { used } from '../support/prices.ts';
 
 const NOTHING = { messageId: undefined, model: undefined, usage: undefined };
 
@@ -12,7 +13,9 @@ test('the counts of an Anthropic answer are read, cache writes by their age', ()
       cache_creation_input_tokens: 9,
       cache_creation: { ephemeral_5m_input_tokens: 4, ephemeral_1h_input_tokens: 5 },
     }),
-  ).toEqual({ inputTokens: 1, outputTokens: 2, cacheReadTokens: 3, cacheWrite5mTokens: 4, cacheWrite1hTokens: 5 });
+  ).toEqual(
+    used({ inputTokens: 1, outputTokens: 2, cacheReadTokens: 3, cacheWrite5mTokens: 4, cacheWrite1hTokens: 5 }),
+  );
 });
 
 test('cache writes without an age are five-minute ones', () => {
@@ -20,13 +23,9 @@ test('cache writes without an age are five-minute ones', () => {
 });
 
 test('cached tokens of an OpenAI answer are part of its prompt tokens, and are not counted twice', () => {
-  expect(usageOf({ prompt_tokens: 100, completion_tokens: 7, prompt_tokens_details: { cached_tokens: 60 } })).toEqual({
-    inputTokens: 40,
-    outputTokens: 7,
-    cacheReadTokens: 60,
-    cacheWrite5mTokens: 0,
-    cacheWrite1hTokens: 0,
-  });
+  expect(usageOf({ prompt_tokens: 100, completion_tokens: 7, prompt_tokens_details: { cached_tokens: 60 } })).toEqual(
+    used({ inputTokens: 40, outputTokens: 7, cacheReadTokens: 60 }),
+  );
 });
 
 test('more cached tokens than prompt tokens do not make a negative count', () => {

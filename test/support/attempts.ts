@@ -3,7 +3,7 @@ import { Agent as HttpAgent } from 'undici';
 import { z } from 'zod';
 import { type Agent, defineAgent } from '../../src/agent/define-agent.ts';
 import type { Task } from '../../src/agent/task.ts';
-import { loadBatch } from '../../src/batch/load-batch.ts';
+import { type CallLimits, loadBatch } from '../../src/batch/load-batch.ts';
 import { DEFAULT_LIMITS, type JournalEnvironment, type Limits } from '../../src/journal/environment.ts';
 import { JournalWriter } from '../../src/journal/journal-writer.ts';
 import type { Lease } from '../../src/journal/lease.ts';
@@ -29,6 +29,7 @@ export interface BatchOptions {
   leaseSeconds?: number;
   doubtPolicy?: 'pay_again' | 'hold';
   budgetUsd?: string;
+  limits?: CallLimits;
 }
 
 let batches = 0;
@@ -50,6 +51,7 @@ export async function loadTestBatch(db: TestDatabase, options: BatchOptions = {}
         leaseSeconds: options.leaseSeconds ?? 600,
         doubtPolicy: options.doubtPolicy ?? 'pay_again',
         budgetUsd: options.budgetUsd,
+        limits: options.limits,
       },
       newTasks(options.inputs ?? numberedQuestions(options.tasks ?? 1)),
     );
