@@ -1,4 +1,5 @@
 import type { ProviderAccess } from '../agent/task.ts';
+import { type AlertChannels, alertChannels } from '../batch/alert-channels.ts';
 import { MadrugadaError } from '../errors.ts';
 import { DEFAULT_LIMITS, type Limits } from '../journal/environment.ts';
 
@@ -9,6 +10,7 @@ export interface WorkerSettings {
   hungMs: number;
   stuckMs: number;
   alwaysReplay: boolean;
+  alertChannels: AlertChannels;
 }
 
 /** Beyond the dispatch deadline a slot that shows no progress is stuck by this much, in milliseconds. */
@@ -17,7 +19,8 @@ const HUNG_SECONDS = 120;
 
 /**
  * Reads `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `MADRUGADA_DISPATCH_SECONDS` (total time of one dispatch), `MADRUGADA_REST_SECONDS`,
- * `MADRUGADA_MAX_DISPATCHES`, `MADRUGADA_MAX_WAIT_SECONDS`, `MADRUGADA_MAX_IDENTICAL_CALLS`, `MADRUGADA_HUNG_SECONDS`, `MADRUGADA_STUCK_SECONDS` and `MADRUGADA_ALWAYS_REPLAY`.
+ * `MADRUGADA_MAX_DISPATCHES`, `MADRUGADA_MAX_WAIT_SECONDS`, `MADRUGADA_MAX_IDENTICAL_CALLS`, `MADRUGADA_HUNG_SECONDS`, `MADRUGADA_STUCK_SECONDS`, `MADRUGADA_ALWAYS_REPLAY`
+ * and where alerts go (alertChannels).
  */
 export function workerSettings(environment: NodeJS.ProcessEnv): WorkerSettings {
   const seconds = (name: string, fallbackMs: number) => number(environment, name, fallbackMs / 1000) * 1000;
@@ -33,6 +36,7 @@ export function workerSettings(environment: NodeJS.ProcessEnv): WorkerSettings {
     limits,
     hungMs: seconds('MADRUGADA_HUNG_SECONDS', HUNG_SECONDS * 1000),
     stuckMs: seconds('MADRUGADA_STUCK_SECONDS', limits.dispatchMs + STUCK_MARGIN_MS),
+    alertChannels: alertChannels(environment),
     alwaysReplay: environment.MADRUGADA_ALWAYS_REPLAY === '1',
   };
 }
