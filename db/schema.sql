@@ -38,6 +38,18 @@ CREATE TABLE madrugada.alert (
   CONSTRAINT alert_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE madrugada.alert_delivery (
+  alert_id bigint NOT NULL,
+  channel text NOT NULL,
+  tries integer DEFAULT 0 NOT NULL,
+  next_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  delivered_at timestamp with time zone,
+  last_error text,
+  CONSTRAINT alert_delivery_alert_id_fkey FOREIGN KEY (alert_id) REFERENCES madrugada.alert(id) ON DELETE CASCADE,
+  CONSTRAINT alert_delivery_channel_check CHECK ((channel = ANY (ARRAY['webhook'::text, 'command'::text]))),
+  CONSTRAINT alert_delivery_pkey PRIMARY KEY (alert_id, channel)
+);
+
 CREATE TABLE madrugada.attempt (
   task_id bigint NOT NULL,
   number bigint NOT NULL,
@@ -418,6 +430,7 @@ CREATE TABLE madrugada.worker (
 
 -- Indexes that are not constraints
 
+CREATE INDEX alert_delivery_due ON madrugada.alert_delivery USING btree (next_at) WHERE (delivered_at IS NULL);
 CREATE INDEX attempt_holding ON madrugada.attempt USING btree (task_id, number) WHERE (held_usd > (0)::numeric);
 CREATE INDEX audit_event_batch ON madrugada.audit_event USING btree (batch_key, id);
 CREATE INDEX audit_event_task ON madrugada.audit_event USING btree (task_id, id) WHERE (task_id IS NOT NULL);
@@ -663,6 +676,30 @@ BEGIN
   NEW.answers := NEW.kind IN ('charged', 'recovered') AND NOT EXISTS (
     SELECT FROM call_outcome o WHERE o.batch_key = NEW.batch_key AND o.task_id = NEW.task_id AND o.seq = NEW.seq AND o.answers);
   RETURN NEW;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.claim_delivery(channels text[])
+ RETURNS TABLE(alert_id bigint, channel text, document jsonb)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+BEGIN
+  INSERT INTO alert_delivery (alert_id, channel)
+    SELECT a.id, c FROM alert a, unnest(channels) c WHERE a.acknowledged_at IS NULL ON CONFLICT DO NOTHING;
+  RETURN QUERY
+  WITH due AS (
+    SELECT d.alert_id, d.channel FROM alert_delivery d JOIN alert a ON a.id = d.alert_id
+     WHERE d.delivered_at IS NULL AND d.next_at <= now() AND d.channel = ANY (channels) AND a.acknowledged_at IS NULL
+     ORDER BY d.next_at LIMIT 1 FOR UPDATE OF d SKIP LOCKED)
+  UPDATE alert_delivery d
+     SET tries = d.tries + 1, next_at = now() + least(interval '1 hour', interval '30 seconds' * power(2, least(d.tries, 10)))
+    FROM due JOIN alert a ON a.id = due.alert_id
+   WHERE d.alert_id = due.alert_id AND d.channel = due.channel
+  RETURNING d.alert_id, d.channel, jsonb_build_object(
+    'id', a.id, 'raised_at', a.raised_at, 'kind', a.kind, 'batch', a.batch_key, 'task_id', a.task_id, 'message', a.message);
 END
 $function$;
 
@@ -1496,6 +1533,16 @@ CREATE OR REPLACE FUNCTION madrugada.now()
  LANGUAGE sql
  STABLE PARALLEL SAFE
 AS $function$SELECT pg_catalog.statement_timestamp()$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.record_delivery(the_alert bigint, the_channel text, error text)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    UPDATE alert_delivery SET delivered_at = CASE WHEN error IS NULL THEN now() END, last_error = error
+     WHERE alert_id = the_alert AND channel = the_channel
+  $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.record_event(subject text, event text, batch_key text, task_id bigint, from_state text, to_state text, slot text, worker_id bigint, lease_token bigint, reason text)
  RETURNS void
@@ -2367,6 +2414,7 @@ GRANT EXECUTE ON FUNCTION madrugada.attempt_money(bigint,bigint) TO madrugada_ap
 GRANT EXECUTE ON FUNCTION madrugada.batch_named(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.body_text(bytea) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.check_server_identity() TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.claim_delivery(text[]) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.claim_task(text,text,bigint,text,integer) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.close_batch(text,boolean) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.complete_task(bigint,bigint,bigint,jsonb,integer) TO madrugada_operator, madrugada_worker;
@@ -2389,6 +2437,7 @@ GRANT EXECUTE ON FUNCTION madrugada.next_claimable_at(text) TO madrugada_approve
 GRANT EXECUTE ON FUNCTION madrugada.note_refusal(text,text,double precision,integer) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.note_spending(text,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.now() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.record_delivery(bigint,text,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.register_worker(text,text,integer,bigint) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.release_silent_workers() TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.release_unknown_claims(text,bigint,bigint[]) TO madrugada_operator, madrugada_worker;
@@ -2417,6 +2466,7 @@ GRANT INSERT, SELECT ON TABLE madrugada.call_outcome TO madrugada_worker;
 GRANT INSERT, SELECT ON TABLE madrugada.incoming_task TO madrugada_operator;
 GRANT INSERT, SELECT ON TABLE madrugada.step_record TO madrugada_worker;
 GRANT SELECT ON TABLE madrugada.alert TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.alert_delivery TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.attempt TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_batch_totals TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_bill_lines TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;

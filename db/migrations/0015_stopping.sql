@@ -19,6 +19,18 @@ CREATE TABLE madrugada.alert (
 -- Sixty-four slots meet the same expired key in the same second: that is one alert.
 CREATE UNIQUE INDEX alert_open ON madrugada.alert (kind, batch_key) NULLS NOT DISTINCT WHERE acknowledged_at IS NULL;
 
+-- The way of each alert to each channel that somebody has set up. next_at is put off before a try, so that one that dies leaves it to the next.
+CREATE TABLE madrugada.alert_delivery (
+  alert_id     bigint NOT NULL REFERENCES madrugada.alert (id) ON DELETE CASCADE,
+  channel      text NOT NULL CHECK (channel IN ('webhook', 'command')),
+  tries        integer NOT NULL DEFAULT 0,
+  next_at      timestamptz NOT NULL DEFAULT madrugada.now(),
+  delivered_at timestamptz,
+  last_error   text,
+  PRIMARY KEY (alert_id, channel)
+);
+CREATE INDEX alert_delivery_due ON madrugada.alert_delivery (next_at) WHERE delivered_at IS NULL;
+
 ALTER TABLE madrugada.audit_event DROP CONSTRAINT audit_event_subject_check,
   ADD CONSTRAINT audit_event_subject_check CHECK (subject IN ('batch', 'task', 'worker', 'stop', 'bill', 'price', 'alert', 'doubt', 'budget'));
 
@@ -97,6 +109,36 @@ $$;
 -- At the end of the transaction, because the batch's row, the last in the order of locks, may have to be locked.
 CREATE CONSTRAINT TRIGGER attempt_failures AFTER UPDATE ON madrugada.attempt DEFERRABLE INITIALLY DEFERRED
   FOR EACH ROW WHEN (OLD.ending IS NULL AND NEW.ending IN ('completed', 'failed')) EXECUTE FUNCTION madrugada.count_failures();
+
+-- The next delivery of an open alert that is due by one of these channels; it is nobody else's until its next time. No row: none is due.
+CREATE FUNCTION madrugada.claim_delivery(channels text[]) RETURNS TABLE (alert_id bigint, channel text, document jsonb)
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+#variable_conflict use_column
+BEGIN
+  INSERT INTO alert_delivery (alert_id, channel)
+    SELECT a.id, c FROM alert a, unnest(channels) c WHERE a.acknowledged_at IS NULL ON CONFLICT DO NOTHING;
+  RETURN QUERY
+  WITH due AS (
+    SELECT d.alert_id, d.channel FROM alert_delivery d JOIN alert a ON a.id = d.alert_id
+     WHERE d.delivered_at IS NULL AND d.next_at <= now() AND d.channel = ANY (channels) AND a.acknowledged_at IS NULL
+     ORDER BY d.next_at LIMIT 1 FOR UPDATE OF d SKIP LOCKED)
+  UPDATE alert_delivery d
+     SET tries = d.tries + 1, next_at = now() + least(interval '1 hour', interval '30 seconds' * power(2, least(d.tries, 10)))
+    FROM due JOIN alert a ON a.id = due.alert_id
+   WHERE d.alert_id = due.alert_id AND d.channel = due.channel
+  RETURNING d.alert_id, d.channel, jsonb_build_object(
+    'id', a.id, 'raised_at', a.raised_at, 'kind', a.kind, 'batch', a.batch_key, 'task_id', a.task_id, 'message', a.message);
+END
+$$;
+
+-- What became of it; `error` NULL: it got through.
+CREATE FUNCTION madrugada.record_delivery(the_alert bigint, the_channel text, error text) RETURNS void
+  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+    UPDATE alert_delivery SET delivered_at = CASE WHEN error IS NULL THEN now() END, last_error = error
+     WHERE alert_id = the_alert AND channel = the_channel
+  $$;
 
 -- What only a person may do, with name and reason.
 CREATE FUNCTION madrugada.require_person(deed text) RETURNS void
@@ -183,6 +225,8 @@ CREATE FUNCTION madrugada.server_is_known() RETURNS boolean
        WHERE i.system_identifier = s.system_identifier AND i.timeline_id = c.timeline_id)
   $$;
 
-GRANT SELECT ON madrugada.alert, madrugada.failure_streak TO madrugada_worker, madrugada_operator, madrugada_approver, madrugada_auditor;
+GRANT EXECUTE ON FUNCTION madrugada.claim_delivery(text[]), madrugada.record_delivery(bigint, text, text)
+  TO madrugada_worker, madrugada_operator;
+GRANT SELECT ON madrugada.alert, madrugada.alert_delivery, madrugada.failure_streak TO madrugada_worker, madrugada_operator, madrugada_approver, madrugada_auditor;
 GRANT EXECUTE ON FUNCTION madrugada.stop_automatically(text, text, text) TO madrugada_worker, madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.acknowledge_alert(bigint, text), madrugada.server_is_known(), madrugada.cut_off(text) TO madrugada_operator;

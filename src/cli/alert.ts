@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
+import { alertChannels } from '../batch/alert-channels.ts';
 import { type Alert, acknowledgeAlert, allAlerts, openAlerts } from '../batch/alerts.ts';
+import { deliverAlerts } from '../batch/deliver-alerts.ts';
 import { MadrugadaError } from '../errors.ts';
 import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
 import { withClient } from './with-client.ts';
@@ -10,6 +12,13 @@ What the program has stopped by itself, and why. The same alert is raised once u
 Examples:
   madrugada alert list
   madrugada alert list --all --json`;
+
+const DELIVER_HELP = `
+MADRUGADA_ALERT_WEBHOOK is a URL that is sent each alert as JSON; MADRUGADA_ALERT_COMMAND a shell command that reads it from its standard
+input. Each delivery that fails is tried again after 30 s, then after twice as long, at most an hour.
+
+Example:
+  madrugada alert deliver`;
 
 const ACK_HELP = `
 Acknowledging an alert opens nothing again: madrugada batch resume does, and acknowledges the batch's alerts itself.
@@ -27,12 +36,31 @@ export function register(program: Command): void {
     .addHelpText('after', LIST_HELP)
     .action(list);
   alert
+    .command('deliver')
+    .description('deliver the alerts that are due; workers do it while they run')
+    .addHelpText('after', DELIVER_HELP)
+    .action(deliver);
+  alert
     .command('ack <id>')
     .description('acknowledge an alert')
     .requiredOption('--by <name>', 'who')
     .option('--note <text>', 'what was done')
     .addHelpText('after', ACK_HELP)
     .action(acknowledge);
+}
+
+async function deliver(flags: CommonFlags): Promise<void> {
+  const channels = alertChannels(process.env);
+  if (Object.values(channels).every((channel) => channel === undefined))
+    throw new MadrugadaError('nowhere to deliver alerts to: set MADRUGADA_ALERT_WEBHOOK or MADRUGADA_ALERT_COMMAND');
+  await withClient('operator', async (client) => {
+    const failures: string[] = [];
+    const delivered = await deliverAlerts(client, channels, ({ alertId, channel, error }) =>
+      failures.push(`alert ${alertId} did not get through by ${channel}: ${error}; it is tried again later`),
+    );
+    printResult(flags, { delivered, failures }, [`${delivered} deliveries made`, ...failures].join('\n'));
+    if (failures.length > 0) process.exitCode = 1;
+  });
 }
 
 async function list(flags: CommonFlags & { all?: boolean }): Promise<void> {

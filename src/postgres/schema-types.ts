@@ -51,6 +51,15 @@ export interface Alert {
   task_id: number | null;
 }
 
+export interface AlertDelivery {
+  alert_id: number;
+  channel: string;
+  delivered_at: Timestamp | null;
+  last_error: string | null;
+  next_at: Generated<Timestamp>;
+  tries: Generated<number>;
+}
+
 export interface Attempt {
   agent_sha256: string;
   allowance_usd: Numeric | null;
@@ -500,6 +509,7 @@ export interface Worker {
 
 export interface DB {
   alert: Alert;
+  alert_delivery: AlertDelivery;
   attempt: Attempt;
   audit_batch_totals: AuditBatchTotals;
   audit_bill_lines: AuditBillLines;

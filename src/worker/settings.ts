@@ -1,4 +1,5 @@
 import type { ProviderAccess } from '../agent/task.ts';
+import { type AlertChannels, alertChannels } from '../batch/alert-channels.ts';
 import { MadrugadaError } from '../errors.ts';
 import { DEFAULT_LIMITS, type Limits } from '../journal/environment.ts';
 import type { LookUp } from '../journal/look-up.ts';
@@ -11,6 +12,7 @@ export interface WorkerSettings {
   hungMs: number;
   stuckMs: number;
   alwaysReplay: boolean;
+  alertChannels: AlertChannels;
 }
 
 /** Beyond the dispatch deadline a slot that shows no progress is stuck by this much, in milliseconds. */
@@ -20,7 +22,7 @@ const HUNG_SECONDS = 120;
 /**
  * Reads `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `MADRUGADA_DISPATCH_SECONDS` (total time of one dispatch), `MADRUGADA_REST_SECONDS`,
  * `MADRUGADA_MAX_DISPATCHES`, `MADRUGADA_MAX_WAIT_SECONDS`, `MADRUGADA_MAX_IDENTICAL_CALLS`, `MADRUGADA_HUNG_SECONDS`,
- * `MADRUGADA_STUCK_SECONDS`, `MADRUGADA_LOOK_UP` and `MADRUGADA_ALWAYS_REPLAY`.
+ * `MADRUGADA_STUCK_SECONDS`, `MADRUGADA_LOOK_UP`, `MADRUGADA_ALWAYS_REPLAY` and where alerts go (alertChannels).
  */
 export function workerSettings(environment: NodeJS.ProcessEnv): WorkerSettings {
   const seconds = (name: string, fallbackMs: number) => number(environment, name, fallbackMs / 1000) * 1000;
@@ -38,6 +40,7 @@ export function workerSettings(environment: NodeJS.ProcessEnv): WorkerSettings {
     lookUp: lookUp(environment.MADRUGADA_LOOK_UP, access),
     hungMs: seconds('MADRUGADA_HUNG_SECONDS', HUNG_SECONDS * 1000),
     stuckMs: seconds('MADRUGADA_STUCK_SECONDS', limits.dispatchMs + STUCK_MARGIN_MS),
+    alertChannels: alertChannels(environment),
     alwaysReplay: environment.MADRUGADA_ALWAYS_REPLAY === '1',
   };
 }

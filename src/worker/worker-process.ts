@@ -2,6 +2,8 @@ import type { Pool } from 'pg';
 import type { Logger } from 'pino';
 import { Agent as HttpAgent } from 'undici';
 import type { ProviderAccess } from '../agent/task.ts';
+import type { AlertChannels } from '../batch/alert-channels.ts';
+import { deliverAlerts } from '../batch/deliver-alerts.ts';
 import { MadrugadaError, messageOf } from '../errors.ts';
 import type { JournalEnvironment, Limits } from '../journal/environment.ts';
 import { JournalWriter } from '../journal/journal-writer.ts';
@@ -33,6 +35,7 @@ export interface WorkerOptions {
   hungMs: number;
   stuckMs: number;
   alwaysReplay: boolean;
+  alertChannels: AlertChannels;
   log: Logger;
   onRegistered(workerId: number): void;
   onCharge(usd: string | undefined): void;
@@ -43,6 +46,7 @@ export interface WorkerOptions {
 const POOL_SIZE = 3;
 const HEARTBEAT_MS = 2_000;
 const REAP_MS = 1_000;
+const DELIVER_MS = 2_000;
 
 /** A worker process: its connections, its heartbeat, its slots. */
 export class WorkerProcess {
@@ -145,8 +149,10 @@ export class WorkerProcess {
     this.#slots = slots.map((name, index) => new Slot(name, index, host));
     if (this.#stopReason) this.stop(this.#stopReason);
     const reaping = await this.#reapRegularly(new Reaper(env.pool, workerId));
+    const delivery = this.#deliverRegularly(env.pool);
     await Promise.all(this.#slots.map((slot) => slot.run()));
     clearInterval(reaping);
+    await delivery.end();
     await heartbeat.stop();
   }
 
@@ -166,6 +172,30 @@ export class WorkerProcess {
     };
     await round();
     return setInterval(round, REAP_MS);
+  }
+
+  /** Alerts go out while the worker runs, and once more at its end: what stopped the last batch is told before the worker is gone. */
+  #deliverRegularly(pool: Pool): { end(): Promise<void> } {
+    const { alertChannels, log } = this.#options;
+    let round: Promise<unknown> | undefined;
+    const deliver = () => {
+      round ??= deliverAlerts(pool, alertChannels, ({ alertId, channel, error }) =>
+        log.warn({ alert: alertId, channel, err: error }, 'an alert could not be delivered; it is tried again'),
+      )
+        .catch((error: unknown) => log.debug({ err: messageOf(error) }, 'no alerts this time')) // the database is away
+        .finally(() => {
+          round = undefined;
+        });
+      return round;
+    };
+    const delivering = setInterval(deliver, DELIVER_MS);
+    return {
+      async end() {
+        clearInterval(delivering);
+        await round;
+        await deliver();
+      },
+    };
   }
 
   #loseLeases(lost: HeldTask[]): void {

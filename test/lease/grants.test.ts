@@ -69,6 +69,8 @@ for (const role of ['operator', 'approver', 'auditor'] as const)
 
 test('a worker loads, resumes, closes and retries nothing, and neither lifts a stop nor vouches for a server', async () => {
   const reserved = [
+    'acknowledge_alert',
+    'cut_off',
     'load_batch',
     'resume_batch',
     'close_batch',
@@ -86,13 +88,32 @@ test('a worker loads, resumes, closes and retries nothing, and neither lifts a s
 for (const role of ['approver', 'auditor'] as const)
   test(`the ${role} role neither claims nor ends nor stops anything`, async () => {
     const held = await powers(role);
-    const lease = ['claim_task', 'heartbeat', 'complete_task', 'end_attempt', 'end_worker', 'stop_batch', 'load_batch'];
+    const lease = [
+      'claim_task',
+      'heartbeat',
+      'complete_task',
+      'end_attempt',
+      'end_worker',
+      'stop_batch',
+      'stop_automatically',
+      'cut_off',
+      'acknowledge_alert',
+      'load_batch',
+    ];
     expect(lease.filter((name) => held.includes(name))).toEqual([]);
   });
 
 for (const role of ROLES)
   test(`the ${role} role calls none of the functions that the others are built from`, async () => {
-    const inner = ['lose_attempts', 'give_back', 'record_event', 'create_partitions', 'wake_doubtful_tasks'];
+    const inner = [
+      'require_person',
+      'count_failures',
+      'lose_attempts',
+      'give_back',
+      'record_event',
+      'create_partitions',
+      'wake_doubtful_tasks',
+    ];
     const held = await powers(role);
     expect(inner.filter((name) => held.includes(name))).toEqual([]);
   });

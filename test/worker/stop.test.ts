@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
@@ -105,6 +105,15 @@ for (const [file, why] of [
     expect(await openAlerts(bench.db.pool)).toContainEqual(expect.objectContaining({ kind: 'agent', batchKey: batch }));
     expect(await taskOf(bench.db, batch)).toMatchObject({ state: 'pending', attempts: 0 });
   });
+
+test('a worker delivers the alert of the batch that it has stopped', async () => {
+  const file = join(testFolder(), 'alert');
+  const batch = await loadTestBatch(bench.db, { agent: agent('broken/throws.ts') });
+  bench.processes.worker('host-a/1', batch, { environment: { MADRUGADA_ALERT_COMMAND: `grep '${batch}' > ${file}` } });
+  await until('the alert is delivered', () => existsSync(file) && readFileSync(file, 'utf8') !== '');
+
+  expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ kind: 'agent', batch });
+});
 
 test('an agent that cannot be loaded is said before the night begins: nothing is started, nothing changed', async () => {
   const batch = await loadTestBatch(bench.db, { agent: agent('broken/throws.ts') });
