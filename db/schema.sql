@@ -1935,7 +1935,7 @@ CREATE VIEW madrugada.audit_duplicate_charges AS
 
 CREATE VIEW madrugada.audit_exposure AS
  SELECT b.batch_key,
-    count(DISTINCT ROW(x.task_id, x.seq)) AS calls,
+    count(DISTINCT ROW(x.task_id, x.seq)) FILTER (WHERE (x.task_id IS NOT NULL)) AS calls,
     count(x.task_id) AS dispatches,
     COALESCE(sum(x.worst_case_usd), (0)::numeric) AS usd,
     count(x.task_id) FILTER (WHERE (x.worst_case_usd IS NULL)) AS unbounded

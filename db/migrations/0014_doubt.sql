@@ -220,7 +220,7 @@ SELECT j.batch_key,
 -- been charged, nor a person has had the call paid anew, one of the doubts may be that charge: the cheapest, so that the rest is the most.
 -- unbounded counts those without a worst-case price, which usd cannot hold.
 CREATE VIEW madrugada.audit_exposure AS
-SELECT b.batch_key, count(DISTINCT (x.task_id, x.seq)) AS calls, count(x.task_id) AS dispatches, coalesce(sum(x.worst_case_usd), 0) AS usd,
+SELECT b.batch_key, count(DISTINCT (x.task_id, x.seq)) FILTER (WHERE x.task_id IS NOT NULL) AS calls, count(x.task_id) AS dispatches, coalesce(sum(x.worst_case_usd), 0) AS usd,
        count(x.task_id) FILTER (WHERE x.worst_case_usd IS NULL) AS unbounded
   FROM madrugada.batch b
   LEFT JOIN LATERAL (
