@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import { findBatch } from '../batch/find-batch.ts';
+import { type Exposure, exposureSentence, readExposure } from '../bill/exposure.ts';
 import { type Proof, readProofs } from '../bill/proofs.ts';
 import { judgeBatch } from '../bill/verdict.ts';
-import { type CommonFlags, formatTable, printResult } from './output.ts';
+import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
 import { withClient } from './with-client.ts';
 
 const LOOK = 1;
@@ -32,17 +33,19 @@ async function audit(name: string, flags: CommonFlags & { all?: boolean }): Prom
     const { key } = await findBatch(client, name);
     const proofs = await readProofs(client, key);
     const { problems, inDoubt } = await judgeBatch(client, key);
+    const exposure = await readExposure(client, key);
     const document = {
       batch: key,
       proofs: proofs.map(objectsOf),
       in_doubt: inDoubt,
+      exposure: snakeKeys(exposure),
       problems,
       ok: problems.length === 0,
     };
     const text = [
       ...proofs.map((proof) => describe(proof, flags.all === true)),
       '',
-      ...sentences(key, problems, inDoubt),
+      ...sentences(key, problems, inDoubt, exposure),
     ];
     printResult(flags, document, text.join('\n'));
     if (problems.length > 0) process.exitCode = LOOK;
@@ -64,8 +67,12 @@ function describe({ file, columns, rows }: Proof, all: boolean): string {
   return `${file} (${count}${cut})\n${rows.length === 0 ? '' : `${table}\n`}`;
 }
 
-function sentences(key: string, problems: string[], inDoubt: number): string[] {
-  const doubts = inDoubt > 0 ? [`${inDoubt} dispatches are in doubt: 05-in-doubt.sql names them`] : [];
-  if (problems.length === 0) return [`batch ${key}: every proof holds`, ...doubts];
-  return [`batch ${key}: a person must look`, ...problems.map((problem) => `- ${problem}`), ...doubts];
+function sentences(key: string, problems: string[], inDoubt: number, exposure: Exposure): string[] {
+  const doubts =
+    inDoubt > 0
+      ? [`${inDoubt} dispatches are in doubt: madrugada doubt list ${key} names them and says what to do next`]
+      : [];
+  const rest = [...doubts, exposureSentence(exposure)];
+  if (problems.length === 0) return [`batch ${key}: every proof holds`, ...rest];
+  return [`batch ${key}: a person must look`, ...problems.map((problem) => `- ${problem}`), ...rest];
 }

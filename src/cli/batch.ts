@@ -2,6 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { closeBatch, resumeBatch, stopBatch } from '../batch/change-batch.ts';
 import { allBatches, type Batch, findBatch } from '../batch/find-batch.ts';
 import { batchFigures, countTasks } from '../batch/show-batch.ts';
+import { exposureSentence, readExposure } from '../bill/exposure.ts';
 import { registerBudget } from './batch-budget.ts';
 import { dollars, positiveInteger } from './flags.ts';
 import { type LoadFlags, loadList } from './load-list.ts';
@@ -111,6 +112,7 @@ async function show(name: string, flags: CommonFlags): Promise<void> {
   await withClient('auditor', async (client) => {
     const batch = await findBatch(client, name);
     const figures = await batchFigures(client, batch.key);
+    const exposure = await readExposure(client, batch.key);
     const { pending, running, completed, failed } = figures.tasks;
     const lines = [
       `batch ${batch.key}, ${batch.state}${batch.stopReason === null ? '' : `: ${batch.stopReason}`}`,
@@ -121,8 +123,10 @@ async function show(name: string, flags: CommonFlags): Promise<void> {
       }`,
       `tasks: ${completed} completed, ${failed} failed, ${running} running, ${pending} pending`,
       `calls: ${figures.calls} answered, ${figures.charged} charged for US$ ${figures.spentUsd}, ${figures.refused} refused, ${figures.inDoubt} in doubt`,
+      exposureSentence(exposure),
     ];
-    printResult(flags, { ...snakeKeys(batch), figures: snakeKeys(figures) }, lines.join('\n'));
+    const document = { ...snakeKeys(batch), figures: snakeKeys(figures), exposure: snakeKeys(exposure) };
+    printResult(flags, document, lines.join('\n'));
   });
 }
 

@@ -24,6 +24,7 @@ const COMMANDS: Record<string, () => Promise<CommandModule>> = {
   retry: () => import('./retry.ts'),
   audit: () => import('./audit.ts'),
   bill: () => import('./bill.ts'),
+  doubt: () => import('./doubt.ts'),
   rehearse: () => import('./rehearse.ts'),
   'simulate-provider': () => import('./simulate-provider.ts'),
 };

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { loadAgent } from '../agent/load-agent.ts';
 import { type Batch, findBatch } from '../batch/find-batch.ts';
+import { type Exposure, exposureSentence, readExposure } from '../bill/exposure.ts';
 import { MadrugadaError } from '../errors.ts';
 import { openPool } from '../postgres/connect.ts';
 import { startEmbedded } from '../postgres/embedded.ts';
@@ -12,7 +13,7 @@ import { workerSettings } from '../worker/settings.ts';
 import { type NightAccount, Supervisor } from '../worker/supervisor.ts';
 import { positiveInteger } from './flags.ts';
 import { NightProgress } from './night-progress.ts';
-import { type CommonFlags, printProgress, printResult } from './output.ts';
+import { type CommonFlags, printProgress, printResult, snakeKeys } from './output.ts';
 import { readyDatabase } from './ready-database.ts';
 
 interface RunFlags extends CommonFlags {
@@ -69,7 +70,7 @@ async function run(name: string, flags: RunFlags): Promise<void> {
     workerSettings(environment); // a missing key is said before anything starts
     try {
       const { account, interrupted } = await superviseNight(pool, batch, flags, environment);
-      conclude(batch, flags, account, interrupted, provider?.bill);
+      conclude(batch, flags, account, interrupted, provider?.bill, await readExposure(pool, batch.key));
     } finally {
       await provider?.stop();
     }
@@ -125,11 +126,13 @@ function conclude(
   account: NightAccount,
   interrupted: boolean,
   bill: string | undefined,
+  exposure: Exposure,
 ): void {
   const { completed, failed, waiting, pending, total, calls, replayed, restarts } = account;
   const usd = account.usd.toFixed();
   const lines = [
     `batch ${batch.key}: ${completed} of ${total} tasks completed, ${failed} failed, ${calls} calls in this run for US$ ${usd}, ${replayed} replayed`,
+    exposureSentence(exposure),
     ...(interrupted ? [`interrupted; its work was given back. madrugada run ${batch.key} goes on`] : []),
     ...(failed > 0
       ? [`madrugada status ${batch.key} lists what failed; last failure: ${account.lastFailure ?? 'in an earlier run'}`]
@@ -160,6 +163,7 @@ function conclude(
       interrupted,
       state: account.state,
       bill: bill ?? null,
+      exposure: snakeKeys(exposure),
     },
     lines.join('\n'),
   );

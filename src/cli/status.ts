@@ -5,6 +5,7 @@ import { type Alert, openAlerts } from '../batch/alerts.ts';
 import { allBatches, type Batch, findBatch } from '../batch/find-batch.ts';
 import { batchFigures } from '../batch/show-batch.ts';
 import { busySlots, failedTasks, recentRefusals, stopInForce, waitingTasks } from '../batch/status.ts';
+import { exposureSentence, readExposure } from '../bill/exposure.ts';
 import { MadrugadaError } from '../errors.ts';
 import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
 import { withClient } from './with-client.ts';
@@ -70,10 +71,11 @@ async function report(client: Client, batch: Batch) {
     waiting: await waitingTasks(client, batch.key),
     failed: await failedTasks(client, batch.key),
     refusals: await recentRefusals(client, batch.key),
+    exposure: await readExposure(client, batch.key),
   };
 }
 
-function documentOf({ batch, figures, slots, waiting, failed, refusals }: Report) {
+function documentOf({ batch, figures, slots, waiting, failed, refusals, exposure }: Report) {
   return {
     batch: batch.key,
     state: batch.state,
@@ -82,15 +84,17 @@ function documentOf({ batch, figures, slots, waiting, failed, refusals }: Report
     waiting: waiting.map(snakeKeys),
     failed,
     refusals,
+    exposure: snakeKeys(exposure),
   };
 }
 
-function describe({ batch, figures, slots, waiting, failed, refusals }: Report): string {
+function describe({ batch, figures, slots, waiting, failed, refusals, exposure }: Report): string {
   const { completed, running, pending, failed: failures } = figures.tasks;
   return [
     `batch ${batch.key}, ${batch.state}${batch.stopReason === null ? '' : `: ${batch.stopReason}`}`,
     `${completed} of ${batch.tasks} tasks completed, ${failures} failed, ${running} running, ${pending} pending; ` +
       `${figures.calls} calls, US$ ${figures.spentUsd}, ${figures.inDoubt} in doubt`,
+    exposureSentence(exposure),
     ...(slots.length === 0 ? [] : ['', slotTable(slots)]),
     ...waiting.map(
       ({ waitingFor, tasks, until }) =>

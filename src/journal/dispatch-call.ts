@@ -42,10 +42,7 @@ export async function dispatchCall(
   allowance: Allowance,
 ): Promise<CallResult> {
   const isWanted = () => call.issue.isOpen && !over.aborted;
-  if (call.recorded?.doubt) {
-    const { dispatch, waitUntil } = call.recorded.doubt;
-    return { kind: 'ended', verdict: parkedForDoubt(call.seq, dispatch, waitUntil) };
-  }
+  if (call.recorded?.doubt) return { kind: 'ended', verdict: parkedForDoubt(lease, call.seq, call.recorded.doubt) };
   for (let tries = 1; ; tries += 1) {
     const held = await holdWorstCase(env, lease, call, allowance, over);
     if ('kind' in held) return held;

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg';
 import { patiently } from '../postgres/patiently.ts';
 import type { Lease } from './lease.ts';
+import type { StandingDoubt } from './load-journal.ts';
 import type { Verdict } from './verdict.ts';
 
 interface Standing {
@@ -11,6 +12,7 @@ interface Standing {
   policy: 'pay_again' | 'hold';
   in_doubt: number | null;
   wait_until: Date | null;
+  is_settled: boolean | null;
 }
 
 /** Asks why the fence refused an intent (db/migrations/0005_journal.sql decides; this only words it). */
@@ -19,11 +21,14 @@ export async function explainRefusal(pool: Pool, lease: Lease, seq: number): Pro
     pool.query<Standing>(
       `SELECT t.state = 'running' AND t.lease_token = $3 AND t.worker_id = $4 AND t.lease_expires_at > madrugada.now() AS holds,
             b.state AS batch_state, b.stop_reason, madrugada.is_stopped() AS stopped, b.doubt_policy AS policy, d.dispatch AS in_doubt,
-            d.deadline_at + interval '30 seconds' AS wait_until
+            d.deadline_at + interval '30 seconds' AS wait_until, d.is_settled
        FROM madrugada.task t
        JOIN madrugada.batch b ON b.batch_key = t.batch_key
        LEFT JOIN LATERAL (
-         SELECT i.dispatch, i.deadline_at FROM madrugada.call_intent i
+         SELECT i.dispatch, i.deadline_at,
+                EXISTS (SELECT FROM madrugada.settlement s
+                         WHERE s.batch_key = i.batch_key AND s.task_id = i.task_id AND s.seq = i.seq AND s.dispatch = i.dispatch) AS is_settled
+           FROM madrugada.call_intent i
           WHERE i.batch_key = t.batch_key AND i.task_id = t.id AND i.seq = $2 AND NOT madrugada.may_pay_again(i, b.doubt_policy)
           ORDER BY i.dispatch DESC LIMIT 1) d ON true
       WHERE t.id = $1`,
@@ -42,27 +47,29 @@ export async function explainRefusal(pool: Pool, lease: Lease, seq: number): Pro
     return { kind: 'lost', message: `the lease on task ${lease.key} is no longer held by slot ${lease.slot}` };
   if (standing.in_doubt === null)
     return { kind: 'parked', waitingFor: 'doubt', until: new Date(), message: `call ${seq} was in doubt a moment ago` };
-  return parkedForDoubt(
-    seq,
-    standing.in_doubt,
-    standing.policy === 'hold' ? undefined : (standing.wait_until ?? undefined),
-  );
+  return parkedForDoubt(lease, seq, {
+    dispatch: standing.in_doubt,
+    waitUntil: standing.policy === 'hold' ? undefined : (standing.wait_until ?? undefined),
+    isSettled: standing.is_settled === true,
+  });
 }
 
-/** The verdict for a call whose dispatch is in doubt: until a moment, or (undefined) until a bill or a person settles it. */
-export function parkedForDoubt(seq: number, dispatch: number, until: Date | undefined): Verdict {
-  const which = `dispatch ${dispatch} of call ${seq} is in doubt`;
-  return until
-    ? {
-        kind: 'parked',
-        waitingFor: 'doubt',
-        until,
-        message: `${which}: its sender may still be at work until ${until.toISOString()}`,
-      }
-    : {
-        kind: 'parked',
-        waitingFor: 'settlement',
-        until,
-        message: `${which}, and the batch's policy is to hold until a bill or a person settles it`,
-      };
+/** The verdict for a call with a dispatch that no other may follow yet. */
+export function parkedForDoubt(lease: Lease, seq: number, doubt: StandingDoubt): Verdict {
+  const which = `dispatch ${doubt.dispatch} of call ${seq}`;
+  if (doubt.waitUntil)
+    return {
+      kind: 'parked',
+      waitingFor: 'doubt',
+      until: doubt.waitUntil,
+      message: `${which} is in doubt: its sender may still be at work until ${doubt.waitUntil.toISOString()}`,
+    };
+  return {
+    kind: 'parked',
+    waitingFor: 'settlement',
+    until: undefined,
+    message: doubt.isSettled
+      ? `${which} was settled as charged; it is paid again only by a person's order: madrugada retry ${lease.key} --pay-again-from ${seq}`
+      : `${which} is in doubt, and the batch's policy is to hold until a bill or a person settles it`,
+  };
 }

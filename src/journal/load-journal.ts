@@ -23,6 +23,14 @@ export interface RecordedResponse {
   body: Buffer | undefined;
 }
 
+/** A dispatch without an answer that no other may follow: until a moment, or (undefined) until a bill or a person settles it. */
+export interface StandingDoubt {
+  dispatch: number;
+  waitUntil: Date | undefined;
+  /** A person has settled it as charged, and has not ordered to pay again. */
+  isSettled: boolean;
+}
+
 /** One recorded call of a task, with all its dispatches. */
 export interface RecordedCall {
   seq: number;
@@ -34,8 +42,8 @@ export interface RecordedCall {
   /** The last result the code had seen when it issued the call. */
   afterNo: number;
   lastDispatch: number;
-  /** A dispatch in doubt that no other may follow yet: until a moment, or (undefined) until a bill or a person settles it. */
-  doubt: { dispatch: number; waitUntil: Date | undefined } | undefined;
+  /** A dispatch in doubt that no other may follow yet. */
+  doubt: StandingDoubt | undefined;
   results: RecordedResult[];
   /** Which of the code's issues of this call it aborted itself: the first, the second … */
   aborts: Set<number>;
@@ -73,6 +81,7 @@ interface CallRow {
   after_no: number;
   may_follow: boolean;
   wait_until: Date | null;
+  is_settled: boolean;
   ignored: boolean;
   kind: OutcomeKind | null;
   status: number | null;
@@ -104,6 +113,8 @@ export async function loadJournal(pool: Pool, lease: Lease): Promise<RecordedJou
       `SELECT i.seq, i.dispatch, i.scope, i.request_sha256, i.occurrence, i.method, i.path, i.after_no,
               madrugada.may_pay_again(i, b.doubt_policy) AS may_follow,
               CASE WHEN b.doubt_policy = 'pay_again' THEN i.deadline_at + interval '30 seconds' END AS wait_until,
+              EXISTS (SELECT FROM madrugada.settlement s
+                       WHERE s.batch_key = i.batch_key AND s.task_id = i.task_id AND s.seq = i.seq AND s.dispatch = i.dispatch) AS is_settled,
               EXISTS (SELECT FROM madrugada.pay_again p WHERE p.task_id = i.task_id AND i.seq BETWEEN p.from_seq AND p.to_seq) AS ignored,
               o.kind, o.status, o.error, o.cost_usd, o.shown, o.answers, o.completed_no, o.response_headers,
               CASE WHEN (o.answers OR o.shown) AND octet_length(o.response) <= $3 THEN o.response END AS response
@@ -188,7 +199,8 @@ function gather(rows: CallRow[]): Map<number, RecordedCall> {
       call.results = call.results.filter((result) => result.kind === 'answer' || result.completedNo <= row.after_no);
       call.lastDispatch = row.dispatch;
     }
-    if (!row.may_follow) call.doubt = { dispatch: row.dispatch, waitUntil: row.wait_until ?? undefined };
+    if (!row.may_follow)
+      call.doubt = { dispatch: row.dispatch, waitUntil: row.wait_until ?? undefined, isSettled: row.is_settled };
     const result = resultOf(row);
     if (result) call.results.push(result);
   }

@@ -164,6 +164,14 @@ export interface AuditEvent {
   worker_id: number | null;
 }
 
+export interface AuditExposure {
+  batch_key: string | null;
+  calls: number | null;
+  dispatches: number | null;
+  unbounded: number | null;
+  usd: Numeric | null;
+}
+
 export interface AuditInDoubt {
   batch_key: string | null;
   billed: boolean | null;
@@ -172,6 +180,7 @@ export interface AuditInDoubt {
   error: string | null;
   key: string | null;
   model: string | null;
+  sender_at_work: boolean | null;
   sent_at: Timestamp | null;
   seq: number | null;
   slot: string | null;
@@ -193,6 +202,25 @@ export interface AuditJournalCharges {
   received_at: Timestamp | null;
   seq: number | null;
   task_id: number | null;
+}
+
+export interface AuditSettledDoubts {
+  batch_key: string | null;
+  bill_id: number | null;
+  cost_usd: Numeric | null;
+  dispatch: number | null;
+  key: string | null;
+  later_outcome: OutcomeKind | null;
+  model: string | null;
+  pay_again: boolean | null;
+  reason: string | null;
+  sent_at: Timestamp | null;
+  seq: number | null;
+  settled_at: Timestamp | null;
+  settled_by: string | null;
+  task_id: number | null;
+  verdict: SettlementVerdict | null;
+  worst_case_usd: Numeric | null;
 }
 
 export interface AuditTaskCharges {
@@ -432,11 +460,16 @@ export interface ServerIdentity {
 
 export interface Settlement {
   batch_key: string;
+  bill_id: number | null;
   cost_usd: Numeric | null;
   dispatch: number;
+  pay_again: Generated<boolean>;
+  reason: string;
   seq: number;
+  settled_at: Generated<Timestamp>;
+  settled_by: string;
   task_id: number;
-  verdict: SettlementVerdict | null;
+  verdict: SettlementVerdict;
 }
 
 export interface SpendingMinute {
@@ -517,8 +550,10 @@ export interface DB {
   audit_charges: AuditCharges;
   audit_duplicate_charges: AuditDuplicateCharges;
   audit_event: AuditEvent;
+  audit_exposure: AuditExposure;
   audit_in_doubt: AuditInDoubt;
   audit_journal_charges: AuditJournalCharges;
+  audit_settled_doubts: AuditSettledDoubts;
   audit_task_charges: AuditTaskCharges;
   audit_unmatched: AuditUnmatched;
   batch: Batch;

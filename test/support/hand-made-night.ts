@@ -21,6 +21,8 @@ export class HandMadeNight {
   readonly batch: string;
   readonly #db: TestDatabase;
   readonly #lease: Lease;
+  /** What the dispatches made from now on cost at most; null: their model has no price. */
+  worstCaseUsd: string | null = null;
   #bills = 0;
 
   private constructor(db: TestDatabase, batch: string, lease: Lease) {
@@ -34,6 +36,11 @@ export class HandMadeNight {
     return new HandMadeNight(db, batch, (await worker.claim(batch)).lease);
   }
 
+  /** The key of its first task. */
+  get task(): string {
+    return this.#lease.key;
+  }
+
   tag(seq: number, dispatch = 1): string {
     return `${this.batch}/${seq}.${dispatch}`;
   }
@@ -43,9 +50,9 @@ export class HandMadeNight {
     const { taskId, workerId, slot, token } = this.#lease;
     const { rowCount } = await this.#db.pool.query(
       `INSERT INTO madrugada.call_intent (batch_key, task_id, seq, dispatch, scope, request_sha256, occurrence, attempt, worker_id, slot, lease_token,
-         after_no, method, path, request, tag, deadline_at)
-       VALUES ($1, $2, $3, $4, '', sha256(''), $3, $7, $5, $6, $7, 0, 'POST', '/v1/messages', '', $8, madrugada.now() + interval '1 minute')`,
-      [this.batch, taskId, seq, dispatch, workerId, slot, token, this.tag(seq, dispatch)],
+         after_no, method, path, request, tag, deadline_at, worst_case_usd)
+       VALUES ($1, $2, $3, $4, '', sha256(''), $3, $7, $5, $6, $7, 0, 'POST', '/v1/messages', '', $8, madrugada.now() + interval '1 minute', $9)`,
+      [this.batch, taskId, seq, dispatch, workerId, slot, token, this.tag(seq, dispatch), this.worstCaseUsd],
     );
     if (rowCount !== 1) throw new Error(`dispatch ${seq}.${dispatch} was refused by the fence`);
     for (const outcome of outcomes) await this.outcome(seq, dispatch, outcome);
