@@ -1297,7 +1297,7 @@ CREATE OR REPLACE FUNCTION madrugada.note_refusal(the_origin text, the_model tex
  RETURNS void
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   pause_end timestamptz := now() + make_interval(secs => pause_ms / 1000);
@@ -1642,7 +1642,7 @@ CREATE OR REPLACE FUNCTION madrugada.take_turn(the_origin text, the_model text, 
  RETURNS TABLE(granted boolean, wait_ms double precision, at timestamp with time zone)
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog'
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
   chance double precision := random();

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg';
 import type { Dispatcher } from 'undici';
+import type { Pace } from '../provider/pace.ts';
 import type { PriceBook } from '../provider/prices.ts';
 import type { JournalWriter } from './journal-writer.ts';
 
@@ -24,6 +25,7 @@ export interface JournalEnvironment {
   pool: Pool;
   dispatcher: Dispatcher;
   prices: PriceBook;
+  pace: Pace;
   limits: Limits;
   /** Told of every charge, for the progress of the night: dollars, undefined where the price is not known. */
   onCharge: (usd: string | undefined) => void;

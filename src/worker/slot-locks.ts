@@ -4,28 +4,31 @@ import { MadrugadaError } from '../errors.ts';
 
 const RECONNECT_MS = 250;
 
+/** Told of each notification on its channel; undefined: the connection was away, and what was notified meanwhile went unheard. */
+export type OnNotification = (payload: string | undefined) => void;
+
 /**
- * The connection that holds the slots' advisory locks and listens for work. It must be a direct one: behind a transaction pooler a session
+ * The connection that holds the slots' advisory locks and listens for news. It must be a direct one: behind a transaction pooler a session
  * lock means nothing (rule R12).
  */
 export class SlotLocks {
   readonly #connect: () => Promise<Client>;
   readonly #slots: Set<string>;
-  readonly #onWork: () => void;
+  readonly #channels: ReadonlyMap<string, OnNotification>;
   readonly #onTaken: (slot: string) => void;
   #client: Client | undefined;
   #closed = false;
 
-  /** `onWork` is called for every notification; `onTaken` for a slot that another process took while the connection was lost (rule R6). */
+  /** `channels` are listened to, by their names; `onTaken` is called for a slot that another process took while the connection was lost (rule R6). */
   constructor(
     connect: () => Promise<Client>,
     slots: readonly string[],
-    onWork: () => void,
+    channels: ReadonlyMap<string, OnNotification>,
     onTaken: (slot: string) => void,
   ) {
     this.#connect = connect;
     this.#slots = new Set(slots);
-    this.#onWork = onWork;
+    this.#channels = channels;
     this.#onTaken = onTaken;
   }
 
@@ -47,7 +50,7 @@ export class SlotLocks {
   async #open(): Promise<string[]> {
     const client = await this.#connect();
     this.#client = client;
-    client.on('notification', () => this.#onWork());
+    client.on('notification', ({ channel, payload }) => this.#channels.get(channel)?.(payload ?? ''));
     client.once('end', () => this.#reopen());
     const taken: string[] = [];
     for (const slot of this.#slots) {
@@ -57,7 +60,7 @@ export class SlotLocks {
       );
       if (!rows[0]?.locked) taken.push(slot);
     }
-    await client.query('LISTEN madrugada_work');
+    for (const channel of this.#channels.keys()) await client.query(`LISTEN ${client.escapeIdentifier(channel)}`);
     return taken;
   }
 
@@ -69,7 +72,7 @@ export class SlotLocks {
           this.#slots.delete(slot);
           this.#onTaken(slot);
         }
-        this.#onWork(); // what was notified meanwhile went unheard
+        for (const onNotification of this.#channels.values()) onNotification(undefined);
         return;
       } catch {
         // still away: tried again until the worker ends

@@ -8,6 +8,7 @@ import { thisProcess } from '../lease/process-identity.ts';
 import { leaveWorker, registerWorker } from '../lease/worker-row.ts';
 import { openClient, openPool } from '../postgres/connect.ts';
 import { requireSchema } from '../postgres/migrate.ts';
+import { Pace } from '../provider/pace.ts';
 import { readPrices } from '../provider/read-prices.ts';
 import { Heartbeat } from './heartbeat.ts';
 import type { HeldTask } from './heartbeat-protocol.ts';
@@ -15,7 +16,7 @@ import { OpenBatches } from './open-batches.ts';
 import { Reaper } from './reaper.ts';
 import type { AttemptResult } from './run-attempt.ts';
 import { Slot, type SlotHost } from './slot.ts';
-import { SlotLocks } from './slot-locks.ts';
+import { type OnNotification, SlotLocks } from './slot-locks.ts';
 import { WakeUp } from './wake-up.ts';
 
 /** What one worker process is told. Times in milliseconds. */
@@ -59,16 +60,21 @@ export class WorkerProcess {
     const connect = (purpose: string) =>
       openClient({ url, as: 'worker', applicationName: `madrugada/w${workerId}/${purpose}` });
     const pool = openPool({ url, as: 'worker', applicationName: `madrugada/w${workerId}/work`, max: POOL_SIZE });
+    const pace = new Pace(pool);
     const locks = new SlotLocks(
       () => connect('slots'),
       this.#options.slots,
-      () => this.#wakeUp.wakeAll(),
+      new Map<string, OnNotification>([
+        ['madrugada_work', () => this.#wakeUp.wakeAll()],
+        ['madrugada_pace', () => void this.#learnPace(pace)],
+      ]),
       (slot) => this.#loseSlot(slot),
     );
     const writer = new JournalWriter(() => connect('journal'));
     try {
       await locks.take();
-      await this.#serve(workerId, await this.#environment(pool, writer));
+      await pace.refresh();
+      await this.#serve(workerId, await this.#environment(pool, writer, pace));
       await Promise.all(this.#leftovers);
       await writer.close();
       await leaveWorker(pool, workerId, this.#stopReason ?? 'ended');
@@ -107,11 +113,11 @@ export class WorkerProcess {
     }
   }
 
-  async #environment(pool: JournalEnvironment['pool'], writer: JournalWriter): Promise<JournalEnvironment> {
+  async #environment(pool: JournalEnvironment['pool'], writer: JournalWriter, pace: Pace): Promise<JournalEnvironment> {
     const { limits, alwaysReplay, onCharge } = this.#options;
     // a provider's answers may be as slow as the dispatch deadline allows; connecting may not
     const dispatcher = new HttpAgent({ connect: { timeout: 10_000 }, keepAliveTimeout: 30_000 });
-    return { writer, pool, dispatcher, prices: await readPrices(pool), limits, alwaysReplay, onCharge };
+    return { writer, pool, dispatcher, prices: await readPrices(pool), pace, limits, alwaysReplay, onCharge };
   }
 
   async #serve(workerId: number, env: JournalEnvironment): Promise<void> {
@@ -158,6 +164,17 @@ export class WorkerProcess {
     };
     await round();
     return setInterval(round, REAP_MS);
+  }
+
+  async #learnPace(pace: Pace): Promise<void> {
+    try {
+      await pace.refresh();
+    } catch (error) {
+      this.#options.log.warn(
+        { err: messageOf(error) },
+        'cannot read the pace; this worker slows down at its own first refusal',
+      );
+    }
   }
 
   #loseLeases(lost: HeldTask[]): void {

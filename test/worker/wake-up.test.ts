@@ -18,7 +18,7 @@ async function listening(slot: string) {
   const locks = new SlotLocks(
     () => openClient({ url: bench.db.url, as: 'worker', applicationName: `test/${slot}` }),
     [slot],
-    () => wakeUp.wakeAll(),
+    new Map([['madrugada_work', () => wakeUp.wakeAll()]]),
     (name) => taken.push(name),
   );
   onTestFinished(() => locks.close());
@@ -109,7 +109,7 @@ test('a slot’s lock is free again when its process closes it', async () => {
       new SlotLocks(
         () => openClient({ url: bench.db.url, as: 'worker', applicationName: 'test/closed' }),
         ['closed'],
-        () => undefined,
+        new Map(),
         () => undefined,
       ),
   ) as [SlotLocks, SlotLocks];
