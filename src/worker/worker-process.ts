@@ -168,7 +168,7 @@ export class WorkerProcess {
 
   async #learnPace(pace: Pace): Promise<void> {
     try {
-      await pace.refresh();
+      if ((await pace.refresh()) > 0) this.#options.log.info('the fleet has been asked to slow down: calls take turns');
     } catch (error) {
       this.#options.log.warn(
         { err: messageOf(error) },
