@@ -5,6 +5,7 @@ import { JournalWriter } from '../src/journal/journal-writer.ts';
 import { thisProcess } from '../src/lease/process-identity.ts';
 import { registerWorker } from '../src/lease/worker-row.ts';
 import { openClient, openPool } from '../src/postgres/connect.ts';
+import { Pace } from '../src/provider/pace.ts';
 import { readPrices } from '../src/provider/read-prices.ts';
 
 /** A registered worker's journal in this process, with the connections of a worker process. */
@@ -29,6 +30,7 @@ export async function openJournal(url: string): Promise<OpenJournal> {
     pool,
     dispatcher,
     prices: await readPrices(pool),
+    pace: new Pace(pool),
     limits: DEFAULT_LIMITS,
     onCharge: () => undefined,
     alwaysReplay: false,

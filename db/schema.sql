@@ -14,7 +14,6 @@ CREATE TYPE madrugada.attempt_ending AS ENUM ('completed', 'failed', 'lost', 're
 CREATE TYPE madrugada.batch_state AS ENUM ('open', 'stopped', 'closed', 'archived');
 CREATE TYPE madrugada.doubt_policy AS ENUM ('pay_again', 'hold');
 CREATE TYPE madrugada.outcome_kind AS ENUM ('charged', 'refused', 'not_sent', 'unknown', 'recovered');
-CREATE TYPE madrugada.settlement_verdict AS ENUM ('charged', 'not_charged');
 CREATE TYPE madrugada.step_kind AS ENUM ('step', 'now', 'random', 'sleep', 'timeout', 'abort', 'checkpoint');
 CREATE TYPE madrugada.task_state AS ENUM ('pending', 'running', 'completed', 'failed');
 
@@ -249,6 +248,17 @@ CREATE TABLE madrugada.pay_again (
   CONSTRAINT pay_again_task_id_fkey FOREIGN KEY (task_id) REFERENCES madrugada.task(id) ON DELETE CASCADE
 );
 
+CREATE TABLE madrugada.provider_pace (
+  origin text NOT NULL,
+  model text NOT NULL,
+  paused_until timestamp with time zone NOT NULL,
+  requests_per_minute integer,
+  next_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+  refused_at timestamp with time zone NOT NULL,
+  CONSTRAINT provider_pace_pkey PRIMARY KEY (origin, model),
+  CONSTRAINT provider_pace_requests_per_minute_check CHECK ((requests_per_minute > 0))
+) WITH (fillfactor=50);
+
 CREATE TABLE madrugada.schema_migration (
   name text NOT NULL,
   sha256 text NOT NULL,
@@ -261,24 +271,6 @@ CREATE TABLE madrugada.server_identity (
   timeline_id integer NOT NULL,
   seen_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
   CONSTRAINT server_identity_pkey PRIMARY KEY (system_identifier, timeline_id)
-);
-
-CREATE TABLE madrugada.settlement (
-  batch_key text NOT NULL,
-  task_id bigint NOT NULL,
-  seq integer NOT NULL,
-  dispatch integer NOT NULL,
-  verdict madrugada.settlement_verdict NOT NULL,
-  cost_usd numeric,
-  pay_again boolean DEFAULT false NOT NULL,
-  bill_id bigint,
-  reason text NOT NULL,
-  settled_by text NOT NULL,
-  settled_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
-  CONSTRAINT settlement_check CHECK (((verdict = 'charged'::madrugada.settlement_verdict) = (cost_usd IS NOT NULL))),
-  CONSTRAINT settlement_check1 CHECK (((verdict = 'charged'::madrugada.settlement_verdict) OR (NOT pay_again))),
-  CONSTRAINT settlement_cost_usd_check CHECK ((cost_usd >= (0)::numeric)),
-  CONSTRAINT settlement_pkey PRIMARY KEY (batch_key, task_id, seq, dispatch)
 );
 
 CREATE TABLE madrugada.spending_minute (
@@ -444,20 +436,6 @@ AS $function$
 BEGIN
   PERFORM record_event('bill', 'imported', NEW.batch_key, NULL, NULL, NULL, NULL, NULL, NULL,
     format('%s: %s lines, sha256 %s', NEW.source, NEW.line_count, NEW.sha256));
-  RETURN NULL;
-END
-$function$;
-
-CREATE OR REPLACE FUNCTION madrugada.audit_settlement()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
-AS $function$
-BEGIN
-  PERFORM record_event('doubt', 'settled', NEW.batch_key, NEW.task_id, 'in doubt', replace(NEW.verdict::text, '_', ' '), NULL, NULL, NULL,
-    format('call %s, dispatch %s%s%s: %s', NEW.seq, NEW.dispatch, ', US$ ' || NEW.cost_usd,
-           CASE WHEN NEW.pay_again THEN ', to be paid again' END, NEW.reason));
   RETURN NULL;
 END
 $function$;
@@ -1117,6 +1095,12 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.is_paced(p madrugada.provider_pace)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$ SELECT greatest(p.refused_at, p.paused_until) > madrugada.now() - interval '1 hour' $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.is_stopped()
  RETURNS boolean
  LANGUAGE sql
@@ -1273,12 +1257,10 @@ BEGIN
   IF kinds && '{refused,not_sent}' THEN
     RETURN true;
   END IF;
-  IF EXISTS (SELECT FROM settlement s
-              WHERE s.batch_key = i.batch_key AND s.task_id = i.task_id AND s.seq = i.seq AND s.dispatch = i.dispatch
-                AND (s.verdict = 'not_charged' OR s.pay_again)) THEN
-    RETURN true;
-  END IF;
-  RETURN policy = 'pay_again' AND NOT sender_at_work(i);
+  RETURN policy = 'pay_again' AND (
+    kinds && '{unknown}'
+    OR i.deadline_at + interval '30 seconds' < now()
+    OR EXISTS (SELECT FROM worker w WHERE w.id = i.worker_id AND w.ended_at IS NOT NULL));
 END
 $function$;
 
@@ -1310,6 +1292,28 @@ AS $function$
      WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token > 0 AND t.not_before < 'infinity'
      ORDER BY t.not_before LIMIT 1
   $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.note_refusal(the_origin text, the_model text, pause_ms double precision, rate integer)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  pause_end timestamptz := now() + make_interval(secs => pause_ms / 1000);
+  was_paced boolean;
+BEGIN
+  SELECT is_paced(p) INTO was_paced FROM provider_pace p WHERE p.origin = the_origin AND p.model = the_model;
+  INSERT INTO provider_pace AS p (origin, model, paused_until, requests_per_minute, refused_at)
+    VALUES (the_origin, the_model, pause_end, rate, now())
+    ON CONFLICT (origin, model) DO UPDATE
+      SET paused_until = greatest(p.paused_until, excluded.paused_until),
+          requests_per_minute = coalesce(excluded.requests_per_minute, p.requests_per_minute),
+          refused_at = excluded.refused_at;
+  IF was_paced IS NOT TRUE THEN
+    PERFORM pg_notify('madrugada_pace', '');
+  END IF;
+END $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.note_spending(the_batch text, the_worker bigint, settled numeric, held numeric)
  RETURNS void
@@ -1452,21 +1456,6 @@ CREATE OR REPLACE FUNCTION madrugada.said(setting text)
  STABLE
 AS $function$ SELECT nullif(pg_catalog.current_setting('madrugada.' || setting, true), '') $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.sender_at_work(i madrugada.call_intent)
- RETURNS boolean
- LANGUAGE plpgsql
- STABLE SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
- SET enable_seqscan TO 'off'
-AS $function$
-BEGIN
-  RETURN i.deadline_at + interval '30 seconds' >= now()
-     AND NOT EXISTS (SELECT FROM worker w WHERE w.id = i.worker_id AND w.ended_at IS NOT NULL)
-     AND NOT EXISTS (SELECT FROM call_outcome o
-       WHERE o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch AND o.kind = 'unknown');
-END
-$function$;
-
 CREATE OR REPLACE FUNCTION madrugada.set_batch_limits(the_batch text, budget numeric, task_budget numeric, velocity numeric)
  RETURNS void
  LANGUAGE plpgsql
@@ -1538,46 +1527,6 @@ BEGIN
     UPDATE attempt SET allowance_usd = money.spent + money.held, held_usd = money.held WHERE task_id = the_task AND number = the_attempt;
     PERFORM move_drawn(key, month_of(a.started_at), money.spent + money.held - coalesce(a.allowance_usd, 0));
   END IF;
-END
-$function$;
-
-CREATE OR REPLACE FUNCTION madrugada.settle_doubt(the_batch text, the_task bigint, the_seq integer, the_dispatch integer, the_verdict madrugada.settlement_verdict, usd numeric, paying_again boolean, the_bill bigint)
- RETURNS void
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
- SET enable_seqscan TO 'off'
-AS $function$
-DECLARE
-  i call_intent%ROWTYPE;
-  which text;
-  known text;
-BEGIN
-  IF said('by') IS NULL OR said('reason') IS NULL THEN
-    RAISE EXCEPTION 'a doubt is settled by a person: it needs a name and a reason';
-  END IF;
-  SELECT format('dispatch %s of call %s of task %s', the_dispatch, the_seq, t.key) INTO which FROM task t WHERE t.id = the_task FOR UPDATE;
-  SELECT * INTO i FROM call_intent c WHERE c.batch_key = the_batch AND c.task_id = the_task AND c.seq = the_seq AND c.dispatch = the_dispatch;
-  IF NOT FOUND THEN
-    RAISE EXCEPTION 'there is no %', coalesce(which, format('task %s', the_task));
-  END IF;
-  SELECT o.kind::text INTO known FROM call_outcome o
-   WHERE o.batch_key = the_batch AND o.task_id = the_task AND o.seq = the_seq AND o.dispatch = the_dispatch AND settles(o.kind) LIMIT 1;
-  IF FOUND THEN
-    RAISE EXCEPTION '% is not in doubt: the journal has it as %', which, replace(known, '_', ' ');
-  END IF;
-  SELECT format('%s by %s', replace(s.verdict::text, '_', ' '), s.settled_by) INTO known FROM settlement s
-   WHERE s.batch_key = the_batch AND s.task_id = the_task AND s.seq = the_seq AND s.dispatch = the_dispatch;
-  IF FOUND THEN
-    RAISE EXCEPTION '% was settled already, as %', which, known;
-  END IF;
-  IF sender_at_work(i) THEN
-    RAISE EXCEPTION '%: its sender may still be at work until %; settle it after that, or when the sender is known to have ended',
-      which, to_char((i.deadline_at + interval '30 seconds') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"');
-  END IF;
-  INSERT INTO settlement (batch_key, task_id, seq, dispatch, verdict, cost_usd, pay_again, bill_id, reason, settled_by)
-  VALUES (the_batch, the_task, the_seq, the_dispatch, the_verdict, usd, paying_again, the_bill, said('reason'), said('by'));
-  PERFORM wake_task(the_task);
 END
 $function$;
 
@@ -1689,6 +1638,30 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.take_turn(the_origin text, the_model text, most_wait_ms double precision)
+ RETURNS TABLE(granted boolean, wait_ms double precision, at timestamp with time zone)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  chance double precision := random();
+BEGIN
+  UPDATE provider_pace p
+     SET next_at = turn_at(p, chance) + coalesce(interval '1 minute' / p.requests_per_minute, interval '0')
+   WHERE p.origin = the_origin AND p.model = the_model AND is_paced(p)
+     AND turn_at(p, chance) <= now() + make_interval(secs => most_wait_ms / 1000)
+  RETURNING p.next_at - coalesce(interval '1 minute' / p.requests_per_minute, interval '0') INTO at;
+  granted := FOUND;
+  IF NOT granted THEN
+    SELECT turn_at(p, chance) INTO at
+      FROM provider_pace p WHERE p.origin = the_origin AND p.model = the_model AND is_paced(p);
+    IF NOT FOUND THEN RETURN; END IF;
+  END IF;
+  wait_ms := greatest(extract(epoch FROM at - now()) * 1000, 0);
+  RETURN NEXT;
+END $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.tend_budgets()
  RETURNS void
  LANGUAGE plpgsql
@@ -1728,6 +1701,16 @@ BEGIN
   DELETE FROM spending_minute s WHERE s.minute < now() - interval '1 hour';
 END
 $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.turn_at(p madrugada.provider_pace, chance double precision)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+AS $function$
+    SELECT CASE WHEN p.requests_per_minute IS NULL
+      THEN greatest(madrugada.now(), p.paused_until + chance * (p.paused_until - p.refused_at))
+      ELSE greatest(madrugada.now(), p.paused_until, p.next_at) END
+  $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.wake_doubtful_tasks(the_worker bigint)
  RETURNS void
@@ -1923,34 +1906,13 @@ CREATE VIEW madrugada.audit_duplicate_charges AS
     array_agg(DISTINCT c.dispatch) AS dispatches,
     ((EXISTS ( SELECT
            FROM madrugada.audit_in_doubt d
-          WHERE ((d.batch_key = c.batch_key) AND (d.task_id = c.task_id) AND (d.seq = c.seq)))) OR (EXISTS ( SELECT
-           FROM madrugada.settlement s
-          WHERE ((s.batch_key = c.batch_key) AND (s.task_id = c.task_id) AND (s.seq = c.seq)))) OR ( SELECT (count(*) > 1)
+          WHERE ((d.batch_key = c.batch_key) AND (d.task_id = c.task_id) AND (d.seq = c.seq)))) OR ( SELECT (count(*) > 1)
            FROM madrugada.audit_journal_charges j
           WHERE ((j.batch_key = c.batch_key) AND (j.task_id = c.task_id) AND (j.seq = c.seq)))) AS named_in_doubt
    FROM (madrugada.audit_charges c
      JOIN madrugada.task t ON ((t.id = c.task_id)))
   GROUP BY c.batch_key, t.key, c.task_id, c.seq
  HAVING (count(*) > 1);
-
-CREATE VIEW madrugada.audit_exposure AS
- SELECT b.batch_key,
-    count(DISTINCT ROW(x.task_id, x.seq)) FILTER (WHERE (x.task_id IS NOT NULL)) AS calls,
-    count(x.task_id) AS dispatches,
-    COALESCE(sum(x.worst_case_usd), (0)::numeric) AS usd,
-    count(x.task_id) FILTER (WHERE (x.worst_case_usd IS NULL)) AS unbounded
-   FROM (madrugada.batch b
-     LEFT JOIN LATERAL ( SELECT d.task_id,
-            d.seq,
-            d.worst_case_usd,
-            ((row_number() OVER (PARTITION BY d.task_id, d.seq ORDER BY d.worst_case_usd) > 1) OR (EXISTS ( SELECT
-                   FROM madrugada.audit_journal_charges j
-                  WHERE ((j.batch_key = d.batch_key) AND (j.task_id = d.task_id) AND (j.seq = d.seq)))) OR (EXISTS ( SELECT
-                   FROM madrugada.pay_again p
-                  WHERE ((p.task_id = d.task_id) AND ((d.seq >= p.from_seq) AND (d.seq <= p.to_seq)))))) AS is_extra
-           FROM madrugada.audit_in_doubt d
-          WHERE (d.batch_key = b.batch_key)) x ON (x.is_extra))
-  GROUP BY b.batch_key;
 
 CREATE VIEW madrugada.audit_in_doubt AS
  SELECT i.batch_key,
@@ -1974,74 +1936,32 @@ CREATE VIEW madrugada.audit_in_doubt AS
            FROM madrugada.audit_bill_lines l
           WHERE ((l.batch_key = i.batch_key) AND (l.tag = i.tag)))) OR (EXISTS ( SELECT
            FROM madrugada.audit_bill_lines l
-          WHERE ((l.batch_key = i.batch_key) AND (l.provider_request_id = u.provider_request_id))))) AS billed,
-    ((u.batch_key IS NULL) AND (w.ended_at IS NULL) AND ((i.deadline_at + '00:00:30'::interval) >= madrugada.now())) AS sender_at_work
+          WHERE ((l.batch_key = i.batch_key) AND (l.provider_request_id = u.provider_request_id))))) AS billed
    FROM (((madrugada.call_intent i
      JOIN madrugada.task t ON ((t.id = i.task_id)))
      LEFT JOIN madrugada.worker w ON ((w.id = i.worker_id)))
      LEFT JOIN madrugada.call_outcome u ON (((u.batch_key = i.batch_key) AND (u.task_id = i.task_id) AND (u.seq = i.seq) AND (u.dispatch = i.dispatch) AND (u.kind = 'unknown'::madrugada.outcome_kind))))
-  WHERE ((NOT (EXISTS ( SELECT
+  WHERE (NOT (EXISTS ( SELECT
            FROM madrugada.call_outcome o
-          WHERE ((o.batch_key = i.batch_key) AND (o.task_id = i.task_id) AND (o.seq = i.seq) AND (o.dispatch = i.dispatch) AND madrugada.settles(o.kind))))) AND (NOT (EXISTS ( SELECT
-           FROM madrugada.settlement s
-          WHERE ((s.batch_key = i.batch_key) AND (s.task_id = i.task_id) AND (s.seq = i.seq) AND (s.dispatch = i.dispatch))))));
+          WHERE ((o.batch_key = i.batch_key) AND (o.task_id = i.task_id) AND (o.seq = i.seq) AND (o.dispatch = i.dispatch) AND madrugada.settles(o.kind)))));
 
 CREATE VIEW madrugada.audit_journal_charges AS
- SELECT o.batch_key,
-    o.task_id,
-    o.seq,
-    o.dispatch,
-    o.kind,
-    (o.answers OR COALESCE(( SELECT r.answers
+ SELECT batch_key,
+    task_id,
+    seq,
+    dispatch,
+    kind,
+    (answers OR COALESCE(( SELECT r.answers
            FROM madrugada.call_outcome r
           WHERE ((r.batch_key = o.batch_key) AND (r.task_id = o.task_id) AND (r.seq = o.seq) AND (r.dispatch = o.dispatch) AND (r.kind = 'recovered'::madrugada.outcome_kind))), false)) AS answers,
-    o.provider_request_id,
-    o.message_id,
-    o.cost_usd,
-    o.received_at
+    provider_request_id,
+    message_id,
+    cost_usd,
+    received_at
    FROM madrugada.call_outcome o
-  WHERE ((o.kind = 'charged'::madrugada.outcome_kind) OR ((o.kind = 'recovered'::madrugada.outcome_kind) AND (NOT (EXISTS ( SELECT
+  WHERE ((kind = 'charged'::madrugada.outcome_kind) OR ((kind = 'recovered'::madrugada.outcome_kind) AND (NOT (EXISTS ( SELECT
            FROM madrugada.call_outcome c
-          WHERE ((c.batch_key = o.batch_key) AND (c.task_id = o.task_id) AND (c.seq = o.seq) AND (c.dispatch = o.dispatch) AND (c.kind = 'charged'::madrugada.outcome_kind)))))))
-UNION ALL
- SELECT s.batch_key,
-    s.task_id,
-    s.seq,
-    s.dispatch,
-    NULL::madrugada.outcome_kind AS kind,
-    false AS answers,
-    u.provider_request_id,
-    u.message_id,
-    s.cost_usd,
-    s.settled_at AS received_at
-   FROM (madrugada.settlement s
-     LEFT JOIN madrugada.call_outcome u ON (((u.batch_key = s.batch_key) AND (u.task_id = s.task_id) AND (u.seq = s.seq) AND (u.dispatch = s.dispatch) AND (u.kind = 'unknown'::madrugada.outcome_kind))))
-  WHERE ((s.verdict = 'charged'::madrugada.settlement_verdict) AND (NOT (EXISTS ( SELECT
-           FROM madrugada.call_outcome o
-          WHERE ((o.batch_key = s.batch_key) AND (o.task_id = s.task_id) AND (o.seq = s.seq) AND (o.dispatch = s.dispatch) AND madrugada.settles(o.kind))))));
-
-CREATE VIEW madrugada.audit_settled_doubts AS
- SELECT s.batch_key,
-    t.key,
-    s.task_id,
-    s.seq,
-    s.dispatch,
-    i.model,
-    i.sent_at,
-    i.worst_case_usd,
-    s.verdict,
-    s.cost_usd,
-    s.pay_again,
-    s.bill_id,
-    s.reason,
-    s.settled_by,
-    s.settled_at,
-    ( SELECT max(o.kind) AS max
-           FROM madrugada.call_outcome o
-          WHERE ((o.batch_key = s.batch_key) AND (o.task_id = s.task_id) AND (o.seq = s.seq) AND (o.dispatch = s.dispatch) AND madrugada.settles(o.kind))) AS later_outcome
-   FROM ((madrugada.settlement s
-     LEFT JOIN madrugada.task t ON ((t.id = s.task_id)))
-     LEFT JOIN madrugada.call_intent i ON (((i.batch_key = s.batch_key) AND (i.task_id = s.task_id) AND (i.seq = s.seq) AND (i.dispatch = s.dispatch))));
+          WHERE ((c.batch_key = o.batch_key) AND (c.task_id = o.task_id) AND (c.seq = o.seq) AND (c.dispatch = o.dispatch) AND (c.kind = 'charged'::madrugada.outcome_kind)))))));
 
 CREATE VIEW madrugada.audit_task_charges AS
  SELECT t.batch_key,
@@ -2080,9 +2000,6 @@ CREATE VIEW madrugada.audit_unmatched AS
             WHEN (EXISTS ( SELECT
                FROM madrugada.call_outcome o
               WHERE ((o.batch_key = c.batch_key) AND (o.task_id = c.task_id) AND (o.seq = c.seq) AND (o.dispatch = c.dispatch) AND madrugada.settles(o.kind)))) THEN 'charged, but refused or not sent by the journal'::text
-            WHEN (EXISTS ( SELECT
-               FROM madrugada.settlement s
-              WHERE ((s.batch_key = c.batch_key) AND (s.task_id = c.task_id) AND (s.seq = c.seq) AND (s.dispatch = c.dispatch)))) THEN 'charged, but settled as not charged'::text
             ELSE 'charged, but the journal has no answer: in doubt'::text
         END AS difference,
     t.key,
@@ -2100,10 +2017,7 @@ CREATE VIEW madrugada.audit_unmatched AS
   WHERE ((c.other_batch IS NULL) AND ((j.task_id IS NULL) OR (j.cost_usd IS DISTINCT FROM c.cost_usd)))
 UNION ALL
  SELECT j.batch_key,
-        CASE
-            WHEN (j.kind IS NULL) THEN 'settled as charged, but not on the bill'::text
-            ELSE 'in the journal, but not on the bill'::text
-        END AS difference,
+    'in the journal, but not on the bill'::text AS difference,
     t.key,
     j.task_id,
     j.seq,
@@ -2199,8 +2113,6 @@ CREATE TRIGGER intent_append_only BEFORE DELETE OR UPDATE ON madrugada.call_inte
 CREATE TRIGGER intent_fence BEFORE INSERT ON madrugada.call_intent FOR EACH ROW EXECUTE FUNCTION madrugada.fence_intent();
 CREATE TRIGGER outcome_answer BEFORE INSERT ON madrugada.call_outcome FOR EACH ROW EXECUTE FUNCTION madrugada.choose_answer();
 CREATE TRIGGER outcome_append_only BEFORE DELETE OR UPDATE ON madrugada.call_outcome FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
-CREATE TRIGGER settlement_append_only BEFORE DELETE OR UPDATE ON madrugada.settlement FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
-CREATE TRIGGER settlement_audit AFTER INSERT ON madrugada.settlement FOR EACH ROW EXECUTE FUNCTION madrugada.audit_settlement();
 CREATE TRIGGER step_append_only BEFORE DELETE OR UPDATE ON madrugada.step_record FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER step_fence BEFORE INSERT ON madrugada.step_record FOR EACH ROW EXECUTE FUNCTION madrugada.fence_step();
 CREATE TRIGGER stop_audit AFTER INSERT OR UPDATE ON madrugada.stop_switch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_stop();
@@ -2230,6 +2142,7 @@ GRANT EXECUTE ON FUNCTION madrugada.end_attempt(bigint,bigint,bigint,madrugada.a
 GRANT EXECUTE ON FUNCTION madrugada.end_worker(bigint,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.has_limits(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.heartbeat(bigint,bigint[],bigint[],boolean[]) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.is_paced(madrugada.provider_pace) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.is_stopped() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.journal_cost(text,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.leave_worker(bigint,text) TO madrugada_operator, madrugada_worker;
@@ -2238,6 +2151,7 @@ GRANT EXECUTE ON FUNCTION madrugada.load_batch(text,text,text,jsonb,text,integer
 GRANT EXECUTE ON FUNCTION madrugada.may_pay_again(madrugada.call_intent,madrugada.doubt_policy) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.month_of(timestamp with time zone) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.next_claimable_at(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.note_refusal(text,text,double precision,integer) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.note_spending(text,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.now() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.register_worker(text,text,integer,bigint) TO madrugada_operator, madrugada_worker;
@@ -2246,10 +2160,8 @@ GRANT EXECUTE ON FUNCTION madrugada.release_unknown_claims(text,bigint,bigint[])
 GRANT EXECUTE ON FUNCTION madrugada.resume_batch(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.retry_task(bigint,integer) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.said(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.sender_at_work(madrugada.call_intent) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.set_batch_limits(text,numeric,numeric,numeric) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.set_month_limit(date,numeric) TO madrugada_operator;
-GRANT EXECUTE ON FUNCTION madrugada.settle_doubt(text,bigint,integer,integer,madrugada.settlement_verdict,numeric,boolean,bigint) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.settles(madrugada.outcome_kind) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.slot_is_locked_by(text,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.slot_lock_class() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -2258,6 +2170,7 @@ GRANT EXECUTE ON FUNCTION madrugada.spent_lately(text) TO madrugada_approver, ma
 GRANT EXECUTE ON FUNCTION madrugada.stop_batch(text,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.stop_everything(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.sweep_expired_leases(timestamp with time zone) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.take_turn(text,text,double precision) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.tend_budgets() TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.wake_task(bigint) TO madrugada_operator, madrugada_worker;
 GRANT INSERT, SELECT ON TABLE madrugada.bill TO madrugada_operator;
@@ -2274,10 +2187,8 @@ GRANT SELECT ON TABLE madrugada.audit_budget TO madrugada_approver, madrugada_au
 GRANT SELECT ON TABLE madrugada.audit_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_duplicate_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_event TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
-GRANT SELECT ON TABLE madrugada.audit_exposure TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_in_doubt TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_journal_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
-GRANT SELECT ON TABLE madrugada.audit_settled_doubts TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_task_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_unmatched TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.batch TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -2291,9 +2202,9 @@ GRANT SELECT ON TABLE madrugada.incoming_task TO madrugada_approver, madrugada_a
 GRANT SELECT ON TABLE madrugada.model_price TO madrugada_approver, madrugada_auditor, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.month_spending TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.pay_again TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.provider_pace TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.schema_migration TO PUBLIC, madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.server_identity TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
-GRANT SELECT ON TABLE madrugada.settlement TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.spending_minute TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.step_record TO madrugada_approver, madrugada_auditor, madrugada_operator;
 GRANT SELECT ON TABLE madrugada.stop_switch TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;

@@ -31,7 +31,7 @@ CREATE FUNCTION madrugada.turn_at(p madrugada.provider_pace, chance double preci
 
 -- Tells the fleet only what it does not know: while the pace holds, everybody asks for turns already. rate NULL: not announced this time.
 CREATE FUNCTION madrugada.note_refusal(the_origin text, the_model text, pause_ms double precision, rate integer) RETURNS void
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   pause_end timestamptz := now() + make_interval(secs => pause_ms / 1000);
@@ -53,7 +53,7 @@ END $$;
 -- No row: the pace does not hold any more.
 CREATE FUNCTION madrugada.take_turn(the_origin text, the_model text, most_wait_ms double precision)
   RETURNS TABLE (granted boolean, wait_ms double precision, at timestamptz)
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   chance double precision := random();

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { failpoint } from '../failpoint.ts';
+import type { PacedAddress } from '../provider/pace.ts';
 import type { Allowance } from './allowance.ts';
 import { Deadline } from './deadline.ts';
 import { type DispatchHold, holdWorstCase } from './dispatch-hold.ts';
@@ -44,6 +45,8 @@ export async function dispatchCall(
   const isWanted = () => call.issue.isOpen && !over.aborted;
   if (call.recorded?.doubt) return { kind: 'ended', verdict: parkedForDoubt(lease, call.seq, call.recorded.doubt) };
   for (let tries = 1; ; tries += 1) {
+    const notYet = await waitForTurn(env, call, over);
+    if (notYet) return notYet;
     const held = await holdWorstCase(env, lease, call, allowance, over);
     if ('kind' in held) return held;
     call.lastDispatch += 1;
@@ -68,6 +71,26 @@ export async function dispatchCall(
     await delay(waitMs, undefined, { signal: over }).catch(() => undefined); // the end of the run cuts the wait short
     if (!isWanted()) return { kind: 'unwanted' };
   }
+}
+
+/** Waits for the call's turn at its provider. A turn further off than a slot sits out parks the task. */
+async function waitForTurn(
+  env: JournalEnvironment,
+  call: OutgoingCall,
+  over: AbortSignal,
+): Promise<CallResult | undefined> {
+  const turn = await env.pace.takeTurn(addressOf(call), env.limits.maxWaitMs);
+  if (turn.kind === 'parked') {
+    const message = `call ${call.seq}: the provider has asked to slow down; its turn is at ${turn.until.toISOString()}`;
+    return { kind: 'ended', verdict: { kind: 'parked', waitingFor: 'refusal', until: turn.until, message } };
+  }
+  if (turn.waitMs === 0) return undefined;
+  await delay(turn.waitMs, undefined, { signal: over }).catch(() => undefined);
+  return call.issue.isOpen && !over.aborted ? undefined : { kind: 'unwanted' };
+}
+
+function addressOf({ request, identity }: LiveCall): PacedAddress {
+  return { origin: request.url.origin, model: identity.model };
 }
 
 type Once = CallResult | { kind: 'again'; ending: Ending };
@@ -160,6 +183,8 @@ async function record(
   });
   hold.settle(ending.kind, fields.costUsd);
   await failpoint('journal.outcome.after', lease.key);
+  if (ending.refusal?.kind === 'transient')
+    await env.pace.noteRefusal(addressOf(call), reception.status, reception.headers);
   if (answers) env.onCharge(fields.costUsd);
   if (ending.refusal?.kind === 'account') {
     const why = `the provider refuses this account: ${ending.error}`;

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg';
 import type { Dispatcher } from 'undici';
+import type { Pace } from '../provider/pace.ts';
 import type { PriceBook } from '../provider/prices.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import type { LookUp } from './look-up.ts';
@@ -33,6 +34,7 @@ export interface JournalEnvironment {
   pool: Pool;
   dispatcher: Dispatcher;
   prices: PriceBook;
+  pace: Pace;
   limits: Limits;
   /** Where a dispatch in doubt is looked up before it is paid again; undefined: nowhere. */
   lookUp: LookUp | undefined;

@@ -33,8 +33,8 @@ export class Pace {
     this.#pool = pool;
   }
 
-  /** Learns which addresses are paced: at the start, and whenever `madrugada_pace` is notified. Waits out a database that is away. */
-  async refresh(): Promise<void> {
+  /** Learns which addresses are paced: at the start, and whenever `madrugada_pace` is notified. Returns how many are. Waits out a database that is away. */
+  async refresh(): Promise<number> {
     const { rows } = await patiently(() =>
       this.#pool.query<{ origin: string; model: string }>(
         'SELECT origin, model FROM madrugada.provider_pace p WHERE madrugada.is_paced(p)',
@@ -42,6 +42,7 @@ export class Pace {
     );
     this.#news += 1;
     for (const { origin, model } of rows) this.#paced.add(keyOf(origin, model));
+    return rows.length;
   }
 
   /** Takes the next turn at this address; one more than `mostWaitMs` away is not taken. */

@@ -12,6 +12,7 @@ import { thisProcess } from '../lease/process-identity.ts';
 import { leaveWorker, registerWorker } from '../lease/worker-row.ts';
 import { openClient, openPool } from '../postgres/connect.ts';
 import { requireSchema } from '../postgres/migrate.ts';
+import { Pace } from '../provider/pace.ts';
 import { readPrices } from '../provider/read-prices.ts';
 import { Heartbeat } from './heartbeat.ts';
 import type { HeldTask } from './heartbeat-protocol.ts';
@@ -67,6 +68,7 @@ export class WorkerProcess {
     const connect = (purpose: string) =>
       openClient({ url, as: 'worker', applicationName: `madrugada/w${workerId}/${purpose}` });
     const pool = openPool({ url, as: 'worker', applicationName: `madrugada/w${workerId}/work`, max: POOL_SIZE });
+    const pace = new Pace(pool);
     const locks = new SlotLocks(
       () => connect('slots'),
       this.#options.slots,
@@ -74,13 +76,15 @@ export class WorkerProcess {
         ['madrugada_work', () => this.#wakeUp.wakeAll()],
         ['madrugada_stop', () => void this.#endStopped(pool)],
         ['madrugada_cut', (batchKey) => void this.#cutOff(pool, batchKey)],
+        ['madrugada_pace', () => void this.#learnPace(pace)],
       ]),
       (slot) => this.#loseSlot(slot),
     );
     const writer = new JournalWriter(() => connect('journal'));
     try {
       await locks.take();
-      await this.#serve(workerId, await this.#environment(pool, writer));
+      await pace.refresh();
+      await this.#serve(workerId, await this.#environment(pool, writer, pace));
       await Promise.all(this.#leftovers);
       await writer.close();
       await leaveWorker(pool, workerId, this.#stopReason ?? 'ended');
@@ -119,11 +123,11 @@ export class WorkerProcess {
     }
   }
 
-  async #environment(pool: JournalEnvironment['pool'], writer: JournalWriter): Promise<JournalEnvironment> {
+  async #environment(pool: JournalEnvironment['pool'], writer: JournalWriter, pace: Pace): Promise<JournalEnvironment> {
     const { limits, lookUp, alwaysReplay, onCharge } = this.#options;
     // a provider's answers may be as slow as the dispatch deadline allows; connecting may not
     const dispatcher = new HttpAgent({ connect: { timeout: 10_000 }, keepAliveTimeout: 30_000 });
-    return { writer, pool, dispatcher, prices: await readPrices(pool), limits, lookUp, alwaysReplay, onCharge };
+    return { writer, pool, dispatcher, prices: await readPrices(pool), pace, limits, lookUp, alwaysReplay, onCharge };
   }
 
   async #serve(workerId: number, env: JournalEnvironment): Promise<void> {
@@ -196,6 +200,17 @@ export class WorkerProcess {
         await deliver();
       },
     };
+  }
+
+  async #learnPace(pace: Pace): Promise<void> {
+    try {
+      if ((await pace.refresh()) > 0) this.#options.log.info('the fleet has been asked to slow down: calls take turns');
+    } catch (error) {
+      this.#options.log.warn(
+        { err: messageOf(error) },
+        'cannot read the pace; this worker slows down at its own first refusal',
+      );
+    }
   }
 
   #loseLeases(lost: HeldTask[]): void {

@@ -12,6 +12,7 @@ import { type ClaimedTask, claimTask } from '../../src/lease/claim.ts';
 import { thisProcess } from '../../src/lease/process-identity.ts';
 import { leaveWorker, registerWorker } from '../../src/lease/worker-row.ts';
 import { openClient, openPool } from '../../src/postgres/connect.ts';
+import { Pace } from '../../src/provider/pace.ts';
 import { readPrices } from '../../src/provider/read-prices.ts';
 import { type AttemptResult, runAttempt } from '../../src/worker/run-attempt.ts';
 import type { TestDatabase } from './database.ts';
@@ -205,6 +206,7 @@ export class TestWorkers {
       pool,
       dispatcher,
       prices: await readPrices(pool),
+      pace: new Pace(pool),
       limits: { ...DEFAULT_LIMITS, ...limits },
       lookUp: lookUpPath === undefined ? undefined : { urlTemplate: this.#baseUrl + lookUpPath, apiKey: 'dummy' },
       onCharge: () => undefined,

@@ -1,0 +1,180 @@
+import type { Pool } from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openPool } from '../../src/postgres/connect.ts';
+import { Pace, type Turn } from '../../src/provider/pace.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { moveClock } from '../support/move-clock.ts';
+
+const MINUTE_MS = 60_000;
+const WEEK_MS = 7 * 24 * 60 * MINUTE_MS;
+let db: TestDatabase;
+let pool: Pool;
+let addresses = 0;
+
+beforeAll(async () => {
+  db = await createTestDatabase();
+  pool = openPool({ url: db.url, as: 'worker', applicationName: 'madrugada test pace', max: 5 });
+});
+afterAll(async () => {
+  await pool?.end();
+  await db?.drop();
+});
+
+/** An address that no other test asks. */
+function newAddress() {
+  addresses += 1;
+  return { origin: `https://provider-${addresses}.example`, model: 'claude-haiku-4-5' };
+}
+
+type Address = ReturnType<typeof newAddress>;
+
+/** Workers of a fleet, all of which have heard of what is paced. */
+async function fleet(count: number): Promise<[Pace, ...Pace[]]> {
+  const paces = Array.from({ length: count }, () => new Pace(pool));
+  await Promise.all(paces.map((pace) => pace.refresh()));
+  return paces as [Pace, ...Pace[]];
+}
+
+async function refuse(address: Address, headers: Record<string, string> = {}, status = 429): Promise<void> {
+  await new Pace(pool).noteRefusal(address, status, headers);
+}
+
+/** The moments of `count` turns in milliseconds from when the first was asked for, asked for by all workers at once. */
+async function momentsOf(paces: Pace[], address: Address, count: number): Promise<number[]> {
+  const start = performance.now();
+  const moments = Array.from({ length: count }, async (_, index) => {
+    const turn = await (paces[index % paces.length] as Pace).takeTurn(address, WEEK_MS);
+    return performance.now() - start + waitOf(turn);
+  });
+  return (await Promise.all(moments)).sort((a, b) => a - b);
+}
+
+function waitOf(turn: Turn): number {
+  if (turn.kind === 'parked') throw new Error(`parked until ${turn.until.toISOString()}`);
+  return turn.waitMs;
+}
+
+async function nextAt({ origin }: Address): Promise<Date> {
+  const { rows } = await db.pool.query('SELECT next_at FROM madrugada.provider_pace WHERE origin = $1', [origin]);
+  return rows[0].next_at;
+}
+
+/** What the database granted says more than what the workers made of it: nothing there depends on how fast this machine is. */
+async function grantsOf(paces: Pace[], address: Address, count: number): Promise<number[]> {
+  await db.pool.query('CREATE TABLE IF NOT EXISTS public.turn (origin text, next_at timestamptz)');
+  await db.pool.query(`
+    CREATE OR REPLACE FUNCTION public.keep_turn() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+      AS $$ BEGIN INSERT INTO public.turn VALUES (NEW.origin, NEW.next_at); RETURN NEW; END $$;
+    CREATE OR REPLACE TRIGGER keep_turn AFTER UPDATE ON madrugada.provider_pace FOR EACH ROW
+      WHEN (NEW.next_at IS DISTINCT FROM OLD.next_at) EXECUTE FUNCTION public.keep_turn()`);
+  await momentsOf(paces, address, count);
+  const { rows } = await db.pool.query<{ at: string }>(
+    'SELECT extract(epoch FROM next_at) * 1000 AS at FROM public.turn WHERE origin = $1 ORDER BY next_at',
+    [address.origin],
+  );
+  return rows.map(({ at }) => Number(at));
+}
+
+for (const rate of [30, 1000])
+  test(`workers together are never granted more turns in any minute than ${rate} announced and 5 %`, async () => {
+    const address = newAddress();
+    await refuse(address, { 'anthropic-ratelimit-requests-limit': String(rate), 'retry-after': '2' });
+    const grants = await grantsOf(await fleet(5), address, Math.ceil(rate * 1.5));
+
+    expect(grants).toHaveLength(Math.ceil(rate * 1.5));
+    const mostInAMinute = Math.max(
+      ...grants.map((from) => grants.filter((at) => at >= from && at < from + MINUTE_MS).length),
+    );
+    expect(mostInAMinute).toBeLessThanOrEqual(rate * 1.05);
+    expect(mostInAMinute).toBeGreaterThanOrEqual(rate * 0.95);
+  });
+
+test('nobody is granted a turn before the pause that the provider asked for is over', async () => {
+  const address = newAddress();
+  await refuse(address, { 'retry-after': '600' });
+  const moments = await momentsOf(await fleet(3), address, 30);
+  expect(moments[0]).toBeGreaterThan(590_000);
+});
+
+test('a burst of refusals without a rate does not bring everybody back at one instant', async () => {
+  const address = newAddress();
+  await Promise.all(Array.from({ length: 20 }, () => refuse(address, { 'retry-after': '600' }, 529)));
+  const moments = await momentsOf(await fleet(5), address, 100);
+
+  const mostInAMinute = Math.max(
+    ...moments.map((from) => moments.filter((at) => at - from < MINUTE_MS && at >= from).length),
+  );
+  expect(mostInAMinute).toBeLessThan(40); // of 100 in ten minutes; all 100 at one instant without the spreading
+});
+
+test('a shorter pause does not cut a longer one short', async () => {
+  const address = newAddress();
+  await refuse(address, { 'retry-after': '600' });
+  await refuse(address, { 'retry-after': '1' });
+  const [pace] = await fleet(1);
+  expect(waitOf(await pace.takeTurn(address, WEEK_MS))).toBeGreaterThan(590_000);
+});
+
+test('a turn too far off to wait for says until when, and takes nobody’s place', async () => {
+  const address = newAddress();
+  await refuse(address, { 'retry-after': '600', 'x-ratelimit-limit-requests': '60' });
+  const [pace] = await fleet(1);
+  const before = await nextAt(address);
+  const turn = await pace.takeTurn(address, MINUTE_MS);
+
+  expect(turn.kind === 'parked' && turn.until.getTime() - Date.now()).toBeGreaterThan(590_000);
+  expect(await nextAt(address)).toEqual(before);
+});
+
+test('another model of the same provider is not slowed down', async () => {
+  const address = newAddress();
+  await refuse(address, { 'retry-after': '600' });
+  const [pace] = await fleet(1);
+  expect(await pace.takeTurn({ ...address, model: 'claude-opus-4-1' }, 0)).toEqual({ kind: 'turn', waitMs: 0 });
+});
+
+/** A worker whose round trips to the database are counted. */
+function countedPace() {
+  const counted = { queries: 0 };
+  const query = (...args: unknown[]) => {
+    counted.queries += 1;
+    return Reflect.apply(pool.query, pool, args);
+  };
+  return { counted, pace: new Pace({ query } as unknown as Pool) };
+}
+
+test('before the first refusal a turn costs no round trip to the database', async () => {
+  const { counted, pace } = countedPace();
+  const address = newAddress();
+  await pace.takeTurn(address, 0);
+  await pace.noteRefusal(address, 500, {});
+  await pace.takeTurn(address, 0);
+  expect(counted.queries).toBe(0);
+
+  await pace.noteRefusal(address, 429, {});
+  await pace.takeTurn(address, MINUTE_MS);
+  expect(counted.queries).toBe(2);
+});
+
+test('a model whose name is too long or has a NUL is paced like any other', async () => {
+  const address = { ...newAddress(), model: `\0${'m'.repeat(10_000)}` };
+  await refuse(address, { 'retry-after': '600' });
+  const [pace] = await fleet(1);
+  expect((await pace.takeTurn(address, 0)).kind).toBe('parked');
+});
+
+// the last one: the clock is the whole database's
+test('an hour after the last refusal and its pause everybody is free again, without a round trip', async () => {
+  const address = newAddress();
+  const { counted, pace } = countedPace();
+  await pace.noteRefusal(address, 429, { 'retry-after': '600', 'x-ratelimit-limit-requests': '1' });
+  await moveClock(db, '69 minutes');
+  waitOf(await pace.takeTurn(address, 0));
+  expect((await pace.takeTurn(address, 0)).kind).toBe('parked');
+
+  await moveClock(db, '2 minutes');
+  expect(await pace.takeTurn(address, 0)).toEqual({ kind: 'turn', waitMs: 0 });
+  const before = counted.queries;
+  expect(await pace.takeTurn(address, 0)).toEqual({ kind: 'turn', waitMs: 0 });
+  expect(counted.queries).toBe(before);
+});
