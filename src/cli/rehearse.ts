@@ -19,7 +19,7 @@ const FULL_TASKS = 400;
 const SHOWN_ROWS = 5;
 
 const HELP = `
-Runs the same night without a crash and with four kinds of misfortune, each in a fresh database of a server of its own, with real processes
+Runs the same night without a crash and with five kinds of misfortune, each in a fresh database of a server of its own, with real processes
 and real signals, against a simulated provider that keeps its own bill. Then it reads each bill. It needs no key and costs nothing.
 
 Example:

@@ -36,8 +36,10 @@ function respondState(exchange: Exchange, state: string, body = '{}', headers: R
 }
 
 /** A dispatch without an outcome, whose sender is known to have ended; `letGo` brings its answer all the same. */
-async function doubtOfTheDead(): Promise<{ batch: string; taker: TestWorker; letGo: () => Promise<void> }> {
-  const batch = await loadTestBatch(bench.db, { budgetUsd: '100' });
+async function doubtOfTheDead(
+  budget: { budgetUsd?: string } = {},
+): Promise<{ batch: string; taker: TestWorker; letGo: () => Promise<void> }> {
+  const batch = await loadTestBatch(bench.db, budget);
   const sender = await bench.workers.add();
   bench.provider.hold();
   const attempt = await sender.start(batch, askOne);
@@ -55,7 +57,7 @@ async function doubtOfTheDead(): Promise<{ batch: string; taker: TestWorker; let
   };
 }
 
-test('a lost answer that the look-up has is recovered by the next attempt: nothing is sent again, and what was held is spent', async () => {
+test('a lost answer that the look-up has is recovered by the next attempt, and nothing is sent again', async () => {
   const { batch, taker, letGo } = await doubtOfTheDead();
   provide((exchange) => exchange.message('paid again'), found);
   const result = await taker.attempt(batch, askOne);
@@ -68,7 +70,6 @@ test('a lost answer that the look-up has is recovered by the next attempt: nothi
     path: `/dispatches/${sent()[0]?.headers['x-madrugada-tag']}`,
     headers: { 'x-api-key': 'dummy', authorization: 'Bearer dummy' },
   });
-  expect(await proofOf(bench.db, batch)).toMatchObject({ spent: COST, held: '0', drawn: COST, holds: true });
   await letGo();
 });
 
@@ -84,7 +85,6 @@ test('the late original of a recovered answer is kept, and counts once', async (
     [batch],
   );
   expect(rows).toEqual([{ kind: 'charged', answers: true, usd: COST }]);
-  expect(await proofOf(bench.db, batch)).toMatchObject({ spent: COST, held: '0', holds: true });
 });
 
 test('a dispatch that the look-up knows as refused is sent once more', async () => {
@@ -111,7 +111,6 @@ test('a dispatch that was not received is sent once more', async () => {
 
   expect(result.ending).toBe('completed');
   expect(await kindsOf(bench.db, batch)).toEqual(['1.1 not_sent', '1.2 charged']);
-  expect(await proofOf(bench.db, batch)).toMatchObject({ spent: COST, held: '0', holds: true });
   await letGo();
 });
 
@@ -175,7 +174,7 @@ test.for<[string, Script, string]>([
 );
 
 test('an answer that breaks off is recovered by its own sender, in the same attempt', async () => {
-  const batch = await loadTestBatch(bench.db, { budgetUsd: '100' });
+  const batch = await loadTestBatch(bench.db);
   const worker = await bench.workers.add(LOOK_UP);
   provide((exchange) => exchange.cut(), found);
   const result = await worker.attempt(batch, askOne);
@@ -184,7 +183,6 @@ test('an answer that breaks off is recovered by its own sender, in the same atte
   expect((await taskOf(bench.db, batch)).result).toBe('found');
   expect(await kindsOf(bench.db, batch)).toEqual(['1.1 recovered']);
   expect(sent().length).toBe(1);
-  expect(await proofOf(bench.db, batch)).toMatchObject({ spent: COST, held: '0', holds: true });
 });
 
 test('an answer that breaks off while the look-up is down is not paid again, neither by its sender nor by the next attempt', async () => {
@@ -243,3 +241,37 @@ for (const { how, text } of [
     expect((await taskOf(bench.db, batch)).result).toBe(text);
     expect([await kindsOf(bench.db, batch), runs]).toEqual([['1.1 recovered'], text === 'streamed' ? 2 : 3]);
   });
+
+const BUDGET = { budgetUsd: '100' };
+
+test('what was held for a lost dispatch is spent once it is recovered, and its late original changes nothing', async () => {
+  const { batch, taker, letGo } = await doubtOfTheDead(BUDGET);
+  provide((exchange) => exchange.message('paid again'), found);
+  await taker.attempt(batch, askOne);
+  const recovered = await proofOf(bench.db, batch);
+  await letGo();
+
+  expect(recovered).toMatchObject({ spent: COST, held: '0', drawn: COST, holds: true });
+  expect(await proofOf(bench.db, batch)).toEqual(recovered);
+});
+
+test('what was held for a dispatch that was not received is free again', async () => {
+  const { batch, taker, letGo } = await doubtOfTheDead(BUDGET);
+  provide(
+    (exchange) => exchange.message(),
+    (exchange) => respondState(exchange, 'not-received'),
+  );
+  await taker.attempt(batch, askOne);
+
+  expect(await proofOf(bench.db, batch)).toMatchObject({ spent: COST, held: '0', drawn: COST, holds: true });
+  await letGo();
+});
+
+test('what was held for an answer that broke off is spent when it is recovered', async () => {
+  const batch = await loadTestBatch(bench.db, BUDGET);
+  const worker = await bench.workers.add(LOOK_UP);
+  provide((exchange) => exchange.cut(), found);
+  await worker.attempt(batch, askOne);
+
+  expect(await proofOf(bench.db, batch)).toMatchObject({ spent: COST, held: '0', drawn: COST, holds: true });
+});
