@@ -14,6 +14,7 @@ CREATE TYPE madrugada.attempt_ending AS ENUM ('completed', 'failed', 'lost', 're
 CREATE TYPE madrugada.batch_state AS ENUM ('open', 'stopped', 'closed', 'archived');
 CREATE TYPE madrugada.doubt_policy AS ENUM ('pay_again', 'hold');
 CREATE TYPE madrugada.outcome_kind AS ENUM ('charged', 'refused', 'not_sent', 'unknown', 'recovered');
+CREATE TYPE madrugada.settlement_verdict AS ENUM ('charged', 'not_charged');
 CREATE TYPE madrugada.step_kind AS ENUM ('step', 'now', 'random', 'sleep', 'timeout', 'abort', 'checkpoint');
 CREATE TYPE madrugada.task_state AS ENUM ('pending', 'running', 'completed', 'failed');
 
@@ -22,6 +23,32 @@ CREATE TYPE madrugada.task_state AS ENUM ('pending', 'running', 'completed', 'fa
 CREATE SEQUENCE madrugada.journal_no AS bigint INCREMENT 1 START 1;
 
 -- Tables
+
+CREATE TABLE madrugada.alert (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  raised_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  kind text NOT NULL,
+  batch_key text,
+  task_id bigint,
+  message text NOT NULL,
+  acknowledged_at timestamp with time zone,
+  acknowledged_by text,
+  ack_note text,
+  CONSTRAINT alert_check CHECK (((acknowledged_at IS NULL) = (acknowledged_by IS NULL))),
+  CONSTRAINT alert_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE madrugada.alert_delivery (
+  alert_id bigint NOT NULL,
+  channel text NOT NULL,
+  tries integer DEFAULT 0 NOT NULL,
+  next_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  delivered_at timestamp with time zone,
+  last_error text,
+  CONSTRAINT alert_delivery_alert_id_fkey FOREIGN KEY (alert_id) REFERENCES madrugada.alert(id) ON DELETE CASCADE,
+  CONSTRAINT alert_delivery_channel_check CHECK ((channel = ANY (ARRAY['webhook'::text, 'command'::text]))),
+  CONSTRAINT alert_delivery_pkey PRIMARY KEY (alert_id, channel)
+);
 
 CREATE TABLE madrugada.attempt (
   task_id bigint NOT NULL,
@@ -86,6 +113,7 @@ CREATE TABLE madrugada.batch (
   created_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
   closed_at timestamp with time zone,
   archived_at timestamp with time zone,
+  stop_after_failures integer DEFAULT 10 NOT NULL,
   task_budget_usd numeric,
   velocity_usd numeric,
   max_output_tokens integer,
@@ -100,6 +128,7 @@ CREATE TABLE madrugada.batch (
   CONSTRAINT batch_max_output_tokens_check CHECK ((max_output_tokens > 0)),
   CONSTRAINT batch_number_key UNIQUE (number),
   CONSTRAINT batch_pkey PRIMARY KEY (id, version),
+  CONSTRAINT batch_stop_after_failures_check CHECK ((stop_after_failures > 0)),
   CONSTRAINT batch_task_budget_usd_check CHECK ((task_budget_usd > (0)::numeric)),
   CONSTRAINT batch_task_count_check CHECK ((task_count > 0)),
   CONSTRAINT batch_velocity_usd_check CHECK ((velocity_usd > (0)::numeric)),
@@ -203,6 +232,14 @@ CREATE TABLE madrugada.call_outcome (
   CONSTRAINT call_outcome_pkey PRIMARY KEY (batch_key, task_id, seq, dispatch, kind)
 ) PARTITION BY LIST (batch_key);
 
+CREATE TABLE madrugada.failure_streak (
+  batch_key text NOT NULL,
+  failures integer NOT NULL,
+  CONSTRAINT failure_streak_batch_key_fkey FOREIGN KEY (batch_key) REFERENCES madrugada.batch(batch_key) ON DELETE CASCADE,
+  CONSTRAINT failure_streak_failures_check CHECK ((failures >= 0)),
+  CONSTRAINT failure_streak_pkey PRIMARY KEY (batch_key)
+) WITH (fillfactor=50);
+
 CREATE TABLE madrugada.incoming_task (
   loading xid8 DEFAULT pg_current_xact_id() NOT NULL,
   "position" integer NOT NULL,
@@ -218,12 +255,28 @@ CREATE TABLE madrugada.model_price (
   cache_read_usd_per_mtok numeric NOT NULL,
   cache_write_5m_usd_per_mtok numeric NOT NULL,
   cache_write_1h_usd_per_mtok numeric NOT NULL,
+  above_input_tokens integer DEFAULT 0 NOT NULL,
+  factors jsonb DEFAULT '{}'::jsonb NOT NULL,
+  context_tokens integer,
+  max_output_tokens integer,
+  server_tool_usd_per_1000 jsonb DEFAULT '{}'::jsonb NOT NULL,
+  source text DEFAULT 'by hand'::text NOT NULL,
+  published_at text,
+  built_in boolean GENERATED ALWAYS AS ((source = 'built in'::text)) STORED NOT NULL,
+  CONSTRAINT model_price_above_input_tokens_check CHECK ((above_input_tokens >= 0)),
   CONSTRAINT model_price_cache_read_usd_per_mtok_check CHECK ((cache_read_usd_per_mtok >= (0)::numeric)),
   CONSTRAINT model_price_cache_write_1h_usd_per_mtok_check CHECK ((cache_write_1h_usd_per_mtok >= (0)::numeric)),
   CONSTRAINT model_price_cache_write_5m_usd_per_mtok_check CHECK ((cache_write_5m_usd_per_mtok >= (0)::numeric)),
+  CONSTRAINT model_price_context_tokens_check CHECK ((context_tokens > 0)),
+  CONSTRAINT model_price_factors_check CHECK ((jsonb_typeof(factors) = 'object'::text)),
+  CONSTRAINT model_price_factors_check1 CHECK ((NOT jsonb_path_exists(factors, '$.*?(@.type() != "string" || !(@ like_regex "^[0-9]+([.][0-9]+)?$"))'::jsonpath))),
   CONSTRAINT model_price_input_usd_per_mtok_check CHECK ((input_usd_per_mtok >= (0)::numeric)),
+  CONSTRAINT model_price_max_output_tokens_check CHECK ((max_output_tokens > 0)),
   CONSTRAINT model_price_output_usd_per_mtok_check CHECK ((output_usd_per_mtok >= (0)::numeric)),
-  CONSTRAINT model_price_pkey PRIMARY KEY (model, valid_from)
+  CONSTRAINT model_price_pkey PRIMARY KEY (model, valid_from, above_input_tokens, built_in),
+  CONSTRAINT model_price_server_tool_usd_per_1000_check CHECK ((jsonb_typeof(server_tool_usd_per_1000) = 'object'::text)),
+  CONSTRAINT model_price_server_tool_usd_per_1000_check1 CHECK ((NOT jsonb_path_exists(server_tool_usd_per_1000, '$.*?(@.type() != "string" || !(@ like_regex "^[0-9]+([.][0-9]+)?$"))'::jsonpath))),
+  CONSTRAINT model_price_source_check CHECK ((source <> ''::text))
 );
 
 CREATE TABLE madrugada.month_spending (
@@ -271,6 +324,24 @@ CREATE TABLE madrugada.server_identity (
   timeline_id integer NOT NULL,
   seen_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
   CONSTRAINT server_identity_pkey PRIMARY KEY (system_identifier, timeline_id)
+);
+
+CREATE TABLE madrugada.settlement (
+  batch_key text NOT NULL,
+  task_id bigint NOT NULL,
+  seq integer NOT NULL,
+  dispatch integer NOT NULL,
+  verdict madrugada.settlement_verdict NOT NULL,
+  cost_usd numeric,
+  pay_again boolean DEFAULT false NOT NULL,
+  bill_id bigint,
+  reason text NOT NULL,
+  settled_by text NOT NULL,
+  settled_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  CONSTRAINT settlement_check CHECK (((verdict = 'charged'::madrugada.settlement_verdict) = (cost_usd IS NOT NULL))),
+  CONSTRAINT settlement_check1 CHECK (((verdict = 'charged'::madrugada.settlement_verdict) OR (NOT pay_again))),
+  CONSTRAINT settlement_cost_usd_check CHECK ((cost_usd >= (0)::numeric)),
+  CONSTRAINT settlement_pkey PRIMARY KEY (batch_key, task_id, seq, dispatch)
 );
 
 CREATE TABLE madrugada.spending_minute (
@@ -367,6 +438,7 @@ CREATE TABLE madrugada.worker (
 
 -- Indexes that are not constraints
 
+CREATE INDEX alert_delivery_due ON madrugada.alert_delivery USING btree (next_at) WHERE (delivered_at IS NULL);
 CREATE INDEX attempt_holding ON madrugada.attempt USING btree (task_id, number) WHERE (held_usd > (0)::numeric);
 CREATE INDEX audit_event_batch ON madrugada.audit_event USING btree (batch_key, id);
 CREATE INDEX audit_event_task ON madrugada.audit_event USING btree (task_id, id) WHERE (task_id IS NOT NULL);
@@ -380,10 +452,27 @@ CREATE INDEX task_held ON madrugada.task USING btree (worker_id) WHERE (state = 
 CREATE INDEX task_lease ON madrugada.task USING btree (lease_expires_at) WHERE (state = 'running'::madrugada.task_state);
 CREATE INDEX task_needing ON madrugada.task USING btree (batch_key, needs_usd) WHERE ((state = 'pending'::madrugada.task_state) AND (needs_usd IS NOT NULL));
 CREATE INDEX worker_living ON madrugada.worker USING btree (id) WHERE (ended_at IS NULL);
+CREATE UNIQUE INDEX alert_open ON madrugada.alert USING btree (kind, batch_key) NULLS NOT DISTINCT WHERE (acknowledged_at IS NULL);
 CREATE UNIQUE INDEX call_outcome_answer ON ONLY madrugada.call_outcome USING btree (batch_key, task_id, seq) WHERE answers;
 CREATE UNIQUE INDEX stop_switch_in_force ON madrugada.stop_switch USING btree ((true)) WHERE (lifted_at IS NULL);
 
 -- Functions
+
+CREATE OR REPLACE FUNCTION madrugada.acknowledge_alert(the_alert bigint, note text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF said('by') IS NULL THEN
+    RAISE EXCEPTION 'an alert is acknowledged by a person, with a name';
+  END IF;
+  UPDATE alert a SET acknowledged_at = now(), acknowledged_by = said('by'), ack_note = note
+   WHERE a.id = the_alert AND a.acknowledged_at IS NULL;
+  RETURN CASE WHEN FOUND THEN true WHEN EXISTS (SELECT FROM alert a WHERE a.id = the_alert) THEN false END;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.attempt_money(the_task bigint, the_attempt bigint, OUT spent numeric, OUT held numeric)
  RETURNS record
@@ -407,6 +496,19 @@ BEGIN
         LEFT JOIN call_outcome o ON o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch
        WHERE t.id = the_task
        GROUP BY i.batch_key, i.task_id, i.seq, i.dispatch) d;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.audit_alert()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  PERFORM record_event('alert', CASE WHEN TG_OP = 'INSERT' THEN 'raised' ELSE 'acknowledged' END, NEW.batch_key, NEW.task_id, NULL, NULL,
+    NULL, NULL, NULL, CASE WHEN TG_OP = 'INSERT' THEN NEW.kind || ': ' || NEW.message ELSE concat_ws(': ', NEW.kind, NEW.ack_note) END);
+  RETURN NULL;
 END
 $function$;
 
@@ -436,6 +538,37 @@ AS $function$
 BEGIN
   PERFORM record_event('bill', 'imported', NEW.batch_key, NULL, NULL, NULL, NULL, NULL, NULL,
     format('%s: %s lines, sha256 %s', NEW.source, NEW.line_count, NEW.sha256));
+  RETURN NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.audit_model_price()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  price model_price%ROWTYPE := CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
+BEGIN
+  PERFORM record_event('price',
+    CASE TG_OP WHEN 'INSERT' THEN 'added' WHEN 'UPDATE' THEN 'changed' ELSE 'removed' END, NULL, NULL,
+    CASE WHEN TG_OP <> 'INSERT' THEN describe_price(OLD) END, CASE WHEN TG_OP <> 'DELETE' THEN describe_price(NEW) END, NULL, NULL, NULL,
+    concat_ws(': ', format('%s from %s on, above %s tokens (%s)', price.model, price.valid_from, price.above_input_tokens, price.source), said('reason')));
+  RETURN NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.audit_settlement()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  PERFORM record_event('doubt', 'settled', NEW.batch_key, NEW.task_id, 'in doubt', replace(NEW.verdict::text, '_', ' '), NULL, NULL, NULL,
+    format('call %s, dispatch %s%s%s: %s', NEW.seq, NEW.dispatch, ', US$ ' || NEW.cost_usd,
+           CASE WHEN NEW.pay_again THEN ', to be paid again' END, NEW.reason));
   RETURN NULL;
 END
 $function$;
@@ -568,8 +701,32 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.claim_delivery(channels text[])
+ RETURNS TABLE(alert_id bigint, channel text, document jsonb)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+BEGIN
+  INSERT INTO alert_delivery (alert_id, channel)
+    SELECT a.id, c FROM alert a, unnest(channels) c WHERE a.acknowledged_at IS NULL ON CONFLICT DO NOTHING;
+  RETURN QUERY
+  WITH due AS (
+    SELECT d.alert_id, d.channel FROM alert_delivery d JOIN alert a ON a.id = d.alert_id
+     WHERE d.delivered_at IS NULL AND d.next_at <= now() AND d.channel = ANY (channels) AND a.acknowledged_at IS NULL
+     ORDER BY d.next_at LIMIT 1 FOR UPDATE OF d SKIP LOCKED)
+  UPDATE alert_delivery d
+     SET tries = d.tries + 1, next_at = now() + least(interval '1 hour', interval '30 seconds' * power(2, least(d.tries, 10)))
+    FROM due JOIN alert a ON a.id = due.alert_id
+   WHERE d.alert_id = due.alert_id AND d.channel = due.channel
+  RETURNING d.alert_id, d.channel, jsonb_build_object(
+    'id', a.id, 'raised_at', a.raised_at, 'kind', a.kind, 'batch', a.batch_key, 'task_id', a.task_id, 'message', a.message);
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.claim_task(the_batch text, the_slot text, the_worker bigint, the_agent text, after_position integer)
- RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric, counts_velocity boolean)
+ RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric, counts_velocity boolean, max_output_tokens integer)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
@@ -625,7 +782,7 @@ BEGIN
          c.lease_token > 1, granted,
          CASE WHEN c.lease_token > 1 AND granted IS NOT NULL THEN
            (SELECT coalesce(sum(a.allowance_usd), 0) FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token) ELSE 0 END,
-         b.task_budget_usd, b.velocity_usd IS NOT NULL
+         b.task_budget_usd, b.velocity_usd IS NOT NULL, b.max_output_tokens
     FROM claimed c;
 END
 $function$;
@@ -713,6 +870,33 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.count_failures()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  b batch%ROWTYPE;
+  streak integer;
+BEGIN
+  SELECT its.* INTO b FROM task t JOIN batch its ON its.batch_key = t.batch_key WHERE t.id = NEW.task_id;
+  IF NEW.ending = 'completed' THEN
+    UPDATE failure_streak f SET failures = 0 WHERE f.batch_key = b.batch_key AND f.failures > 0;
+    RETURN NULL;
+  END IF;
+  INSERT INTO failure_streak AS f (batch_key, failures) VALUES (b.batch_key, 1)
+    ON CONFLICT (batch_key) DO UPDATE SET failures = f.failures + 1
+    RETURNING f.failures INTO streak;
+  IF streak >= b.stop_after_failures THEN
+    PERFORM stop_automatically(b.batch_key, 'failures', format(
+      '%s attempts in a row have failed, and none was completed meanwhile; the last: %s', streak, left(NEW.error, 500)));
+  END IF;
+  RETURN NULL;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.create_partitions(the_batch text)
  RETURNS void
  LANGUAGE plpgsql
@@ -735,6 +919,24 @@ BEGIN
   END LOOP;
 END
 $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.cut_off(the_batch text)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$ SELECT pg_notify('madrugada_cut', coalesce(the_batch, '')) $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.describe_price(price madrugada.model_price)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+AS $function$
+    SELECT format('input %s, output %s, cache read %s, cache write 5m %s, 1h %s, factors %s, tools %s, context %s, output at most %s',
+      price.input_usd_per_mtok, price.output_usd_per_mtok, price.cache_read_usd_per_mtok, price.cache_write_5m_usd_per_mtok,
+      price.cache_write_1h_usd_per_mtok, price.factors, price.server_tool_usd_per_1000,
+      coalesce(price.context_tokens::text, 'unknown'), coalesce(price.max_output_tokens::text, 'unknown'))
+  $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.draw(the_batch text, the_month date, needed numeric, asked numeric, OUT granted numeric, OUT free numeric, OUT reached text)
  RETURNS record
@@ -966,6 +1168,21 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.guard_model_price()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF 'built in' IN (CASE WHEN TG_OP <> 'INSERT' THEN OLD.source END, CASE WHEN TG_OP <> 'DELETE' THEN NEW.source END)
+     AND NOT pg_has_role(current_user, 'madrugada_owner', 'MEMBER') THEN
+    RAISE EXCEPTION 'built-in prices come with the program: add a price of your own, which counts before them (madrugada price load)'
+      USING ERRCODE = 'insufficient_privilege';
+  END IF;
+  RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.guard_task_count()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1137,8 +1354,13 @@ CREATE OR REPLACE FUNCTION madrugada.lift_stop()
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
+  PERFORM require_person('lifting the stop of everything');
   UPDATE stop_switch s SET lifted_at = now() WHERE s.lifted_at IS NULL;
-  RETURN FOUND;
+  IF FOUND THEN
+    PERFORM pg_notify('madrugada_work', '');
+    RETURN true;
+  END IF;
+  RETURN false;
 END
 $function$;
 
@@ -1151,7 +1373,7 @@ AS $function$
                   coalesce('US$ ' || velocity, 'no limit'))
   $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.load_batch(the_id text, the_version text, the_agent text, the_options jsonb, the_sha256 text, the_count integer, the_budget numeric, attempts integer, the_lease_seconds integer, policy madrugada.doubt_policy)
+CREATE OR REPLACE FUNCTION madrugada.load_batch(the_id text, the_version text, the_agent text, the_options jsonb, the_sha256 text, the_count integer, the_budget numeric, attempts integer, the_lease_seconds integer, policy madrugada.doubt_policy, limits jsonb)
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1160,8 +1382,10 @@ AS $function$
 DECLARE
   the_key text;
 BEGIN
-  INSERT INTO batch (id, version, agent, agent_options, tasks_sha256, task_count, budget_usd, max_attempts, lease_seconds, doubt_policy)
-  VALUES (the_id, the_version, the_agent, the_options, the_sha256, the_count, the_budget, attempts, the_lease_seconds, policy)
+  INSERT INTO batch (id, version, agent, agent_options, tasks_sha256, task_count, budget_usd, max_attempts, lease_seconds, doubt_policy,
+    task_budget_usd, velocity_usd, max_output_tokens)
+  VALUES (the_id, the_version, the_agent, the_options, the_sha256, the_count, the_budget, attempts, the_lease_seconds, policy,
+    (limits ->> 'taskBudgetUsd')::numeric, (limits ->> 'velocityUsd')::numeric, (limits ->> 'maxOutputTokens')::integer)
   RETURNING batch_key INTO the_key;
   WITH lines AS (
     DELETE FROM incoming_task t WHERE t.loading = pg_current_xact_id() RETURNING t.position, t.item, t.input
@@ -1257,10 +1481,12 @@ BEGIN
   IF kinds && '{refused,not_sent}' THEN
     RETURN true;
   END IF;
-  RETURN policy = 'pay_again' AND (
-    kinds && '{unknown}'
-    OR i.deadline_at + interval '30 seconds' < now()
-    OR EXISTS (SELECT FROM worker w WHERE w.id = i.worker_id AND w.ended_at IS NOT NULL));
+  IF EXISTS (SELECT FROM settlement s
+              WHERE s.batch_key = i.batch_key AND s.task_id = i.task_id AND s.seq = i.seq AND s.dispatch = i.dispatch
+                AND (s.verdict = 'not_charged' OR s.pay_again)) THEN
+    RETURN true;
+  END IF;
+  RETURN policy = 'pay_again' AND NOT sender_at_work(i);
 END
 $function$;
 
@@ -1332,6 +1558,16 @@ CREATE OR REPLACE FUNCTION madrugada.now()
  STABLE PARALLEL SAFE
 AS $function$SELECT pg_catalog.statement_timestamp()$function$;
 
+CREATE OR REPLACE FUNCTION madrugada.record_delivery(the_alert bigint, the_channel text, error text)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    UPDATE alert_delivery SET delivered_at = CASE WHEN error IS NULL THEN now() END, last_error = error
+     WHERE alert_id = the_alert AND channel = the_channel
+  $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.record_event(subject text, event text, batch_key text, task_id bigint, from_state text, to_state text, slot text, worker_id bigint, lease_token bigint, reason text)
  RETURNS void
  LANGUAGE sql
@@ -1399,6 +1635,20 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.require_person(deed text)
+ RETURNS void
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF said('by') IS NULL OR said('reason') IS NULL THEN
+    RAISE EXCEPTION '% needs a name and a reason', deed
+      USING HINT = 'set madrugada.by and madrugada.reason in the same transaction, or use the madrugada command';
+  END IF;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.resume_batch(the_batch text)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -1406,8 +1656,15 @@ CREATE OR REPLACE FUNCTION madrugada.resume_batch(the_batch text)
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
+  PERFORM require_person('resuming batch ' || the_batch);
   UPDATE batch b SET state = 'open', stop_reason = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
-  RETURN FOUND;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  UPDATE alert a SET acknowledged_at = now(), acknowledged_by = said('by'), ack_note = 'batch resumed: ' || said('reason')
+   WHERE a.batch_key = the_batch AND a.acknowledged_at IS NULL;
+  UPDATE failure_streak f SET failures = 0 WHERE f.batch_key = the_batch;
+  RETURN true;
 END
 $function$;
 
@@ -1455,6 +1712,32 @@ CREATE OR REPLACE FUNCTION madrugada.said(setting text)
  LANGUAGE sql
  STABLE
 AS $function$ SELECT nullif(pg_catalog.current_setting('madrugada.' || setting, true), '') $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.sender_at_work(i madrugada.call_intent)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+BEGIN
+  RETURN i.deadline_at + interval '30 seconds' >= now()
+     AND NOT EXISTS (SELECT FROM worker w WHERE w.id = i.worker_id AND w.ended_at IS NOT NULL)
+     AND NOT EXISTS (SELECT FROM call_outcome o
+       WHERE o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch AND o.kind = 'unknown');
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.server_is_known()
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    SELECT NOT EXISTS (SELECT FROM server_identity) OR EXISTS (
+      SELECT FROM server_identity i, pg_control_system() s, pg_control_checkpoint() c
+       WHERE i.system_identifier = s.system_identifier AND i.timeline_id = c.timeline_id)
+  $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.set_batch_limits(the_batch text, budget numeric, task_budget numeric, velocity numeric)
  RETURNS void
@@ -1530,6 +1813,46 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.settle_doubt(the_batch text, the_task bigint, the_seq integer, the_dispatch integer, the_verdict madrugada.settlement_verdict, usd numeric, paying_again boolean, the_bill bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  i call_intent%ROWTYPE;
+  which text;
+  known text;
+BEGIN
+  IF said('by') IS NULL OR said('reason') IS NULL THEN
+    RAISE EXCEPTION 'a doubt is settled by a person: it needs a name and a reason';
+  END IF;
+  SELECT format('dispatch %s of call %s of task %s', the_dispatch, the_seq, t.key) INTO which FROM task t WHERE t.id = the_task FOR UPDATE;
+  SELECT * INTO i FROM call_intent c WHERE c.batch_key = the_batch AND c.task_id = the_task AND c.seq = the_seq AND c.dispatch = the_dispatch;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no %', coalesce(which, format('task %s', the_task));
+  END IF;
+  SELECT o.kind::text INTO known FROM call_outcome o
+   WHERE o.batch_key = the_batch AND o.task_id = the_task AND o.seq = the_seq AND o.dispatch = the_dispatch AND settles(o.kind) LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION '% is not in doubt: the journal has it as %', which, replace(known, '_', ' ');
+  END IF;
+  SELECT format('%s by %s', replace(s.verdict::text, '_', ' '), s.settled_by) INTO known FROM settlement s
+   WHERE s.batch_key = the_batch AND s.task_id = the_task AND s.seq = the_seq AND s.dispatch = the_dispatch;
+  IF FOUND THEN
+    RAISE EXCEPTION '% was settled already, as %', which, known;
+  END IF;
+  IF sender_at_work(i) THEN
+    RAISE EXCEPTION '%: its sender may still be at work until %; settle it after that, or when the sender is known to have ended',
+      which, to_char((i.deadline_at + interval '30 seconds') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"');
+  END IF;
+  INSERT INTO settlement (batch_key, task_id, seq, dispatch, verdict, cost_usd, pay_again, bill_id, reason, settled_by)
+  VALUES (the_batch, the_task, the_seq, the_dispatch, the_verdict, usd, paying_again, the_bill, said('reason'), said('by'));
+  PERFORM wake_task(the_task);
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.settle_ended(task_ids bigint[], attempts bigint[])
  RETURNS void
  LANGUAGE plpgsql
@@ -1600,6 +1923,26 @@ AS $function$
       FROM spending_minute s WHERE s.batch_key = the_batch AND s.minute > now() - interval '11 minutes' -- whole minutes: rather one too many
   $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.stop_automatically(the_batch text, kind text, why text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  said_before text := coalesce(said('reason'), '');
+BEGIN
+  PERFORM set_config('madrugada.reason', '', true); -- an attempt that ends in this transaction has left its own
+  IF NOT stop_batch(the_batch, why) THEN
+    PERFORM set_config('madrugada.reason', said_before, true);
+    RETURN false;
+  END IF;
+  INSERT INTO alert (kind, batch_key, message) VALUES (stop_automatically.kind, the_batch, why) ON CONFLICT DO NOTHING;
+  PERFORM set_config('madrugada.reason', said_before, true);
+  RETURN true;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.stop_batch(the_batch text, why text)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -1608,19 +1951,29 @@ CREATE OR REPLACE FUNCTION madrugada.stop_batch(the_batch text, why text)
 AS $function$
 BEGIN
   UPDATE batch b SET state = 'stopped', stop_reason = why WHERE b.batch_key = the_batch AND b.state = 'open';
-  RETURN FOUND;
+  IF FOUND THEN
+    PERFORM pg_notify('madrugada_stop', the_batch);
+    RETURN true;
+  END IF;
+  RETURN false;
 END
 $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.stop_everything(why text)
  RETURNS boolean
- LANGUAGE sql
+ LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
-    WITH stopped AS (INSERT INTO stop_switch (reason) VALUES (why) ON CONFLICT DO NOTHING RETURNING id)
-    SELECT EXISTS (SELECT FROM stopped)
-  $function$;
+BEGIN
+  INSERT INTO stop_switch (reason) VALUES (why) ON CONFLICT DO NOTHING;
+  IF FOUND THEN
+    PERFORM pg_notify('madrugada_stop', '');
+    RETURN true;
+  END IF;
+  RETURN false;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.sweep_expired_leases(expired_after timestamp with time zone)
  RETURNS integer
@@ -1906,13 +2259,34 @@ CREATE VIEW madrugada.audit_duplicate_charges AS
     array_agg(DISTINCT c.dispatch) AS dispatches,
     ((EXISTS ( SELECT
            FROM madrugada.audit_in_doubt d
-          WHERE ((d.batch_key = c.batch_key) AND (d.task_id = c.task_id) AND (d.seq = c.seq)))) OR ( SELECT (count(*) > 1)
+          WHERE ((d.batch_key = c.batch_key) AND (d.task_id = c.task_id) AND (d.seq = c.seq)))) OR (EXISTS ( SELECT
+           FROM madrugada.settlement s
+          WHERE ((s.batch_key = c.batch_key) AND (s.task_id = c.task_id) AND (s.seq = c.seq)))) OR ( SELECT (count(*) > 1)
            FROM madrugada.audit_journal_charges j
           WHERE ((j.batch_key = c.batch_key) AND (j.task_id = c.task_id) AND (j.seq = c.seq)))) AS named_in_doubt
    FROM (madrugada.audit_charges c
      JOIN madrugada.task t ON ((t.id = c.task_id)))
   GROUP BY c.batch_key, t.key, c.task_id, c.seq
  HAVING (count(*) > 1);
+
+CREATE VIEW madrugada.audit_exposure AS
+ SELECT b.batch_key,
+    count(DISTINCT ROW(x.task_id, x.seq)) FILTER (WHERE (x.task_id IS NOT NULL)) AS calls,
+    count(x.task_id) AS dispatches,
+    COALESCE(sum(x.worst_case_usd), (0)::numeric) AS usd,
+    count(x.task_id) FILTER (WHERE (x.worst_case_usd IS NULL)) AS unbounded
+   FROM (madrugada.batch b
+     LEFT JOIN LATERAL ( SELECT d.task_id,
+            d.seq,
+            d.worst_case_usd,
+            ((row_number() OVER (PARTITION BY d.task_id, d.seq ORDER BY d.worst_case_usd) > 1) OR (EXISTS ( SELECT
+                   FROM madrugada.audit_journal_charges j
+                  WHERE ((j.batch_key = d.batch_key) AND (j.task_id = d.task_id) AND (j.seq = d.seq)))) OR (EXISTS ( SELECT
+                   FROM madrugada.pay_again p
+                  WHERE ((p.task_id = d.task_id) AND ((d.seq >= p.from_seq) AND (d.seq <= p.to_seq)))))) AS is_extra
+           FROM madrugada.audit_in_doubt d
+          WHERE (d.batch_key = b.batch_key)) x ON (x.is_extra))
+  GROUP BY b.batch_key;
 
 CREATE VIEW madrugada.audit_in_doubt AS
  SELECT i.batch_key,
@@ -1936,32 +2310,74 @@ CREATE VIEW madrugada.audit_in_doubt AS
            FROM madrugada.audit_bill_lines l
           WHERE ((l.batch_key = i.batch_key) AND (l.tag = i.tag)))) OR (EXISTS ( SELECT
            FROM madrugada.audit_bill_lines l
-          WHERE ((l.batch_key = i.batch_key) AND (l.provider_request_id = u.provider_request_id))))) AS billed
+          WHERE ((l.batch_key = i.batch_key) AND (l.provider_request_id = u.provider_request_id))))) AS billed,
+    ((u.batch_key IS NULL) AND (w.ended_at IS NULL) AND ((i.deadline_at + '00:00:30'::interval) >= madrugada.now())) AS sender_at_work
    FROM (((madrugada.call_intent i
      JOIN madrugada.task t ON ((t.id = i.task_id)))
      LEFT JOIN madrugada.worker w ON ((w.id = i.worker_id)))
      LEFT JOIN madrugada.call_outcome u ON (((u.batch_key = i.batch_key) AND (u.task_id = i.task_id) AND (u.seq = i.seq) AND (u.dispatch = i.dispatch) AND (u.kind = 'unknown'::madrugada.outcome_kind))))
-  WHERE (NOT (EXISTS ( SELECT
+  WHERE ((NOT (EXISTS ( SELECT
            FROM madrugada.call_outcome o
-          WHERE ((o.batch_key = i.batch_key) AND (o.task_id = i.task_id) AND (o.seq = i.seq) AND (o.dispatch = i.dispatch) AND madrugada.settles(o.kind)))));
+          WHERE ((o.batch_key = i.batch_key) AND (o.task_id = i.task_id) AND (o.seq = i.seq) AND (o.dispatch = i.dispatch) AND madrugada.settles(o.kind))))) AND (NOT (EXISTS ( SELECT
+           FROM madrugada.settlement s
+          WHERE ((s.batch_key = i.batch_key) AND (s.task_id = i.task_id) AND (s.seq = i.seq) AND (s.dispatch = i.dispatch))))));
 
 CREATE VIEW madrugada.audit_journal_charges AS
- SELECT batch_key,
-    task_id,
-    seq,
-    dispatch,
-    kind,
-    (answers OR COALESCE(( SELECT r.answers
+ SELECT o.batch_key,
+    o.task_id,
+    o.seq,
+    o.dispatch,
+    o.kind,
+    (o.answers OR COALESCE(( SELECT r.answers
            FROM madrugada.call_outcome r
           WHERE ((r.batch_key = o.batch_key) AND (r.task_id = o.task_id) AND (r.seq = o.seq) AND (r.dispatch = o.dispatch) AND (r.kind = 'recovered'::madrugada.outcome_kind))), false)) AS answers,
-    provider_request_id,
-    message_id,
-    cost_usd,
-    received_at
+    o.provider_request_id,
+    o.message_id,
+    o.cost_usd,
+    o.received_at
    FROM madrugada.call_outcome o
-  WHERE ((kind = 'charged'::madrugada.outcome_kind) OR ((kind = 'recovered'::madrugada.outcome_kind) AND (NOT (EXISTS ( SELECT
+  WHERE ((o.kind = 'charged'::madrugada.outcome_kind) OR ((o.kind = 'recovered'::madrugada.outcome_kind) AND (NOT (EXISTS ( SELECT
            FROM madrugada.call_outcome c
-          WHERE ((c.batch_key = o.batch_key) AND (c.task_id = o.task_id) AND (c.seq = o.seq) AND (c.dispatch = o.dispatch) AND (c.kind = 'charged'::madrugada.outcome_kind)))))));
+          WHERE ((c.batch_key = o.batch_key) AND (c.task_id = o.task_id) AND (c.seq = o.seq) AND (c.dispatch = o.dispatch) AND (c.kind = 'charged'::madrugada.outcome_kind)))))))
+UNION ALL
+ SELECT s.batch_key,
+    s.task_id,
+    s.seq,
+    s.dispatch,
+    NULL::madrugada.outcome_kind AS kind,
+    false AS answers,
+    u.provider_request_id,
+    u.message_id,
+    s.cost_usd,
+    s.settled_at AS received_at
+   FROM (madrugada.settlement s
+     LEFT JOIN madrugada.call_outcome u ON (((u.batch_key = s.batch_key) AND (u.task_id = s.task_id) AND (u.seq = s.seq) AND (u.dispatch = s.dispatch) AND (u.kind = 'unknown'::madrugada.outcome_kind))))
+  WHERE ((s.verdict = 'charged'::madrugada.settlement_verdict) AND (NOT (EXISTS ( SELECT
+           FROM madrugada.call_outcome o
+          WHERE ((o.batch_key = s.batch_key) AND (o.task_id = s.task_id) AND (o.seq = s.seq) AND (o.dispatch = s.dispatch) AND madrugada.settles(o.kind))))));
+
+CREATE VIEW madrugada.audit_settled_doubts AS
+ SELECT s.batch_key,
+    t.key,
+    s.task_id,
+    s.seq,
+    s.dispatch,
+    i.model,
+    i.sent_at,
+    i.worst_case_usd,
+    s.verdict,
+    s.cost_usd,
+    s.pay_again,
+    s.bill_id,
+    s.reason,
+    s.settled_by,
+    s.settled_at,
+    ( SELECT max(o.kind) AS max
+           FROM madrugada.call_outcome o
+          WHERE ((o.batch_key = s.batch_key) AND (o.task_id = s.task_id) AND (o.seq = s.seq) AND (o.dispatch = s.dispatch) AND madrugada.settles(o.kind))) AS later_outcome
+   FROM ((madrugada.settlement s
+     LEFT JOIN madrugada.task t ON ((t.id = s.task_id)))
+     LEFT JOIN madrugada.call_intent i ON (((i.batch_key = s.batch_key) AND (i.task_id = s.task_id) AND (i.seq = s.seq) AND (i.dispatch = s.dispatch))));
 
 CREATE VIEW madrugada.audit_task_charges AS
  SELECT t.batch_key,
@@ -2000,6 +2416,9 @@ CREATE VIEW madrugada.audit_unmatched AS
             WHEN (EXISTS ( SELECT
                FROM madrugada.call_outcome o
               WHERE ((o.batch_key = c.batch_key) AND (o.task_id = c.task_id) AND (o.seq = c.seq) AND (o.dispatch = c.dispatch) AND madrugada.settles(o.kind)))) THEN 'charged, but refused or not sent by the journal'::text
+            WHEN (EXISTS ( SELECT
+               FROM madrugada.settlement s
+              WHERE ((s.batch_key = c.batch_key) AND (s.task_id = c.task_id) AND (s.seq = c.seq) AND (s.dispatch = c.dispatch)))) THEN 'charged, but settled as not charged'::text
             ELSE 'charged, but the journal has no answer: in doubt'::text
         END AS difference,
     t.key,
@@ -2017,7 +2436,10 @@ CREATE VIEW madrugada.audit_unmatched AS
   WHERE ((c.other_batch IS NULL) AND ((j.task_id IS NULL) OR (j.cost_usd IS DISTINCT FROM c.cost_usd)))
 UNION ALL
  SELECT j.batch_key,
-    'in the journal, but not on the bill'::text AS difference,
+        CASE
+            WHEN (j.kind IS NULL) THEN 'settled as charged, but not on the bill'::text
+            ELSE 'in the journal, but not on the bill'::text
+        END AS difference,
     t.key,
     j.task_id,
     j.seq,
@@ -2102,7 +2524,9 @@ CREATE VIEW madrugada.call AS
 
 -- Triggers
 
+CREATE CONSTRAINT TRIGGER attempt_failures AFTER UPDATE ON madrugada.attempt DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.ending IS NULL) AND (new.ending = ANY (ARRAY['completed'::madrugada.attempt_ending, 'failed'::madrugada.attempt_ending])))) EXECUTE FUNCTION madrugada.count_failures();
 CREATE CONSTRAINT TRIGGER batch_task_count AFTER INSERT ON madrugada.batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_count();
+CREATE TRIGGER alert_audit AFTER INSERT OR UPDATE ON madrugada.alert FOR EACH ROW EXECUTE FUNCTION madrugada.audit_alert();
 CREATE TRIGGER audit_update_refused BEFORE UPDATE ON madrugada.audit_event FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER batch_insert_audit AFTER INSERT ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_batch_state();
 CREATE TRIGGER batch_spending_begun AFTER INSERT ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.begin_spending();
@@ -2111,8 +2535,13 @@ CREATE TRIGGER batch_state_guard BEFORE UPDATE ON madrugada.batch FOR EACH ROW E
 CREATE TRIGGER bill_audit AFTER INSERT ON madrugada.bill FOR EACH ROW EXECUTE FUNCTION madrugada.audit_bill();
 CREATE TRIGGER intent_append_only BEFORE DELETE OR UPDATE ON madrugada.call_intent FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER intent_fence BEFORE INSERT ON madrugada.call_intent FOR EACH ROW EXECUTE FUNCTION madrugada.fence_intent();
+CREATE TRIGGER model_price_change_audit AFTER DELETE OR UPDATE ON madrugada.model_price FOR EACH ROW EXECUTE FUNCTION madrugada.audit_model_price();
+CREATE TRIGGER model_price_guard BEFORE INSERT OR DELETE OR UPDATE ON madrugada.model_price FOR EACH ROW EXECUTE FUNCTION madrugada.guard_model_price();
+CREATE TRIGGER model_price_insert_audit AFTER INSERT ON madrugada.model_price FOR EACH ROW WHEN ((new.source <> 'built in'::text)) EXECUTE FUNCTION madrugada.audit_model_price();
 CREATE TRIGGER outcome_answer BEFORE INSERT ON madrugada.call_outcome FOR EACH ROW EXECUTE FUNCTION madrugada.choose_answer();
 CREATE TRIGGER outcome_append_only BEFORE DELETE OR UPDATE ON madrugada.call_outcome FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
+CREATE TRIGGER settlement_append_only BEFORE DELETE OR UPDATE ON madrugada.settlement FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
+CREATE TRIGGER settlement_audit AFTER INSERT ON madrugada.settlement FOR EACH ROW EXECUTE FUNCTION madrugada.audit_settlement();
 CREATE TRIGGER step_append_only BEFORE DELETE OR UPDATE ON madrugada.step_record FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER step_fence BEFORE INSERT ON madrugada.step_record FOR EACH ROW EXECUTE FUNCTION madrugada.fence_step();
 CREATE TRIGGER stop_audit AFTER INSERT OR UPDATE ON madrugada.stop_switch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_stop();
@@ -2129,14 +2558,18 @@ ALTER SCHEMA madrugada OWNER TO madrugada_owner;
 
 -- Rights of others than the owner
 
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE madrugada.model_price TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.acknowledge_alert(bigint,text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.attempt_money(bigint,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.batch_named(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.body_text(bytea) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.check_server_identity() TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.claim_delivery(text[]) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.claim_task(text,text,bigint,text,integer) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.close_batch(text,boolean) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.complete_task(bigint,bigint,bigint,jsonb,integer) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.confirm_server_identity() TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.cut_off(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.draw_allowance(bigint,bigint,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.end_attempt(bigint,bigint,bigint,madrugada.attempt_ending,jsonb,boolean,timestamp with time zone,text,integer,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.end_worker(bigint,text) TO madrugada_operator, madrugada_worker;
@@ -2147,26 +2580,31 @@ GRANT EXECUTE ON FUNCTION madrugada.is_stopped() TO madrugada_approver, madrugad
 GRANT EXECUTE ON FUNCTION madrugada.journal_cost(text,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.leave_worker(bigint,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.lift_stop() TO madrugada_operator;
-GRANT EXECUTE ON FUNCTION madrugada.load_batch(text,text,text,jsonb,text,integer,numeric,integer,integer,madrugada.doubt_policy) TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.load_batch(text,text,text,jsonb,text,integer,numeric,integer,integer,madrugada.doubt_policy,jsonb) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.may_pay_again(madrugada.call_intent,madrugada.doubt_policy) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.month_of(timestamp with time zone) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.next_claimable_at(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.note_refusal(text,text,double precision,integer) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.note_spending(text,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.now() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.record_delivery(bigint,text,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.register_worker(text,text,integer,bigint) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.release_silent_workers() TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.release_unknown_claims(text,bigint,bigint[]) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.resume_batch(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.retry_task(bigint,integer) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.said(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.sender_at_work(madrugada.call_intent) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.server_is_known() TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.set_batch_limits(text,numeric,numeric,numeric) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.set_month_limit(date,numeric) TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.settle_doubt(text,bigint,integer,integer,madrugada.settlement_verdict,numeric,boolean,bigint) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.settles(madrugada.outcome_kind) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.slot_is_locked_by(text,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.slot_lock_class() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.slot_lock_key(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.spent_lately(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.stop_automatically(text,text,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.stop_batch(text,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.stop_everything(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.sweep_expired_leases(timestamp with time zone) TO madrugada_operator, madrugada_worker;
@@ -2179,7 +2617,8 @@ GRANT INSERT, SELECT ON TABLE madrugada.call_intent TO madrugada_worker;
 GRANT INSERT, SELECT ON TABLE madrugada.call_outcome TO madrugada_worker;
 GRANT INSERT, SELECT ON TABLE madrugada.incoming_task TO madrugada_operator;
 GRANT INSERT, SELECT ON TABLE madrugada.step_record TO madrugada_worker;
-GRANT INSERT, SELECT, UPDATE ON TABLE madrugada.model_price TO madrugada_operator;
+GRANT SELECT ON TABLE madrugada.alert TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.alert_delivery TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.attempt TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_batch_totals TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_bill_lines TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -2187,8 +2626,10 @@ GRANT SELECT ON TABLE madrugada.audit_budget TO madrugada_approver, madrugada_au
 GRANT SELECT ON TABLE madrugada.audit_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_duplicate_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_event TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.audit_exposure TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_in_doubt TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_journal_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.audit_settled_doubts TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_task_charges TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_unmatched TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.batch TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -2198,6 +2639,7 @@ GRANT SELECT ON TABLE madrugada.bill_line TO madrugada_approver, madrugada_audit
 GRANT SELECT ON TABLE madrugada.call TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.call_intent TO madrugada_approver, madrugada_auditor, madrugada_operator;
 GRANT SELECT ON TABLE madrugada.call_outcome TO madrugada_approver, madrugada_auditor, madrugada_operator;
+GRANT SELECT ON TABLE madrugada.failure_streak TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.incoming_task TO madrugada_approver, madrugada_auditor, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.model_price TO madrugada_approver, madrugada_auditor, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.month_spending TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -2205,6 +2647,7 @@ GRANT SELECT ON TABLE madrugada.pay_again TO madrugada_approver, madrugada_audit
 GRANT SELECT ON TABLE madrugada.provider_pace TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.schema_migration TO PUBLIC, madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.server_identity TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.settlement TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.spending_minute TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.step_record TO madrugada_approver, madrugada_auditor, madrugada_operator;
 GRANT SELECT ON TABLE madrugada.stop_switch TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
