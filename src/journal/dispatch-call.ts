@@ -1,7 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { failpoint } from '../failpoint.ts';
 import { patiently } from '../postgres/patiently.ts';
+import type { DispatchEnd } from '../provider/refusal.ts';
 import type { Allowance } from './allowance.ts';
+import { waitAfter } from './back-off.ts';
 import { Deadline } from './deadline.ts';
 import { type DispatchHold, holdWorstCase } from './dispatch-hold.ts';
 import type { JournalEnvironment } from './environment.ts';
@@ -10,7 +12,7 @@ import type { Completed } from './journal-writer.ts';
 import type { Lease } from './lease.ts';
 import type { LiveCall, OutgoingCall } from './live-call.ts';
 import type { RecordedResponse } from './load-journal.ts';
-import { type Ending, endingOf, outcomeFields, Reception } from './outcome.ts';
+import { endingOf, outcomeFields, Reception } from './outcome.ts';
 import { send } from './send.ts';
 import { tagOf } from './tag.ts';
 import type { Verdict } from './verdict.ts';
@@ -20,13 +22,9 @@ import type { Verdict } from './verdict.ts';
  * after a failure that could be tried again nobody waited for the call any more.
  */
 export type CallResult =
-  | { kind: 'answer' | 'failure'; completed: Completed; response: RecordedResponse; isPermanent: boolean }
+  | { kind: 'answer' | 'failure'; completed: Completed; response: RecordedResponse }
   | { kind: 'ended'; verdict: Verdict }
   | { kind: 'unwanted' };
-
-/** First back-off after a refusal; doubled each time, up to the longest. */
-const BACKOFF_MS = 500;
-const LONGEST_BACKOFF_MS = 30_000;
 
 /**
  * Sends a call until it is answered, finally refused, may not be sent, or is not wanted any more: every dispatch is one intent before and one
@@ -45,16 +43,18 @@ export async function dispatchCall(
     const { dispatch, waitUntil } = call.recorded.doubt;
     return { kind: 'ended', verdict: parkedForDoubt(call.seq, dispatch, waitUntil) };
   }
+  const isResumed = call.recorded?.lastDispatch === call.lastDispatch; // not asked again by the code of this run
+  const since = Date.now() - (isResumed ? (call.recorded?.tryingMs ?? 0) : 0);
   for (let tries = 1; ; tries += 1) {
     const held = await holdWorstCase(env, lease, call, allowance, over);
     if ('kind' in held) return held;
     call.lastDispatch += 1;
-    const result = await dispatchOnce(env, lease, call, afterNo, held, tries >= env.limits.maxDispatches);
+    const waitFor = (ending: DispatchEnd) => waitAfter(ending, tries, Date.now() - since, env.limits);
+    const result = await dispatchOnce(env, lease, call, afterNo, held, waitFor);
     if (result.kind !== 'again') return result;
     if (!isWanted()) return { kind: 'unwanted' };
-    const waitMs =
-      result.ending.refusal?.retryAfterMs ?? Math.random() * Math.min(BACKOFF_MS * 2 ** tries, LONGEST_BACKOFF_MS);
-    if (result.ending.kind === 'unknown') {
+    const { waitMs, message } = result;
+    if (result.isDoubt) {
       const doubt = await explainRefusal(env.pool, lease, call.seq);
       if (doubt.kind === 'parked' && doubt.waitingFor === 'settlement') return { kind: 'ended', verdict: doubt };
     }
@@ -62,7 +62,7 @@ export async function dispatchCall(
       const until = new Date(Date.now() + waitMs);
       return {
         kind: 'ended',
-        verdict: { kind: 'parked', waitingFor: 'refusal', until, message: `call ${call.seq}: ${result.ending.error}` },
+        verdict: { kind: 'parked', waitingFor: 'refusal', until, message: `call ${call.seq}: ${message}` },
       };
     }
     await delay(waitMs, undefined, { signal: over }).catch(() => undefined); // the end of the run cuts the wait short
@@ -70,7 +70,9 @@ export async function dispatchCall(
   }
 }
 
-type Once = CallResult | { kind: 'again'; ending: Ending };
+type Once = CallResult | { kind: 'again'; isDoubt: boolean; message: string; waitMs: number };
+/** How long to wait after this ending; undefined to show it to the agent. */
+type WaitFor = (ending: DispatchEnd) => number | undefined;
 
 async function dispatchOnce(
   env: JournalEnvironment,
@@ -78,7 +80,7 @@ async function dispatchOnce(
   call: OutgoingCall,
   afterNo: number,
   hold: DispatchHold,
-  isLast: boolean,
+  waitFor: WaitFor,
 ): Promise<Once> {
   const deadline = new Deadline(env.limits.dispatchMs);
   const tag = tagOf(lease.key, call.seq, call.lastDispatch);
@@ -107,22 +109,25 @@ async function dispatchOnce(
 
   const reception = new Reception((chunk) => passOn(call, chunk, reception));
   const end = deadline.maySend
-    ? await send(env.dispatcher, call.request, tag, deadline, reception)
+    ? await send(env, call.request, tag, deadline, reception)
     : ({ kind: 'not sent', error: 'too late to be sent' } as const);
   await failpoint('journal.outcome.before', lease.key);
-  const ending = endingOf(end, reception);
-  return record(env, lease, call, reception, ending, hold, isLast);
+  const ending = endingOf(end, call.request, reception);
+  return record(env, lease, call, reception, ending, hold, waitFor);
 }
 
-/** Passes a stream on as it arrives, all but its end: the code sees that only when the outcome is committed. */
-function passOn({ issue }: LiveCall, chunk: Buffer, reception: Reception): void {
-  if (!issue.isOpen || reception.stream?.isComplete) return;
+/**
+ * Passes a stream on as it arrives once an answer has begun, all but its end: the code sees that only when the outcome is committed. What is
+ * refused before anything was generated is tried again unseen.
+ */
+function passOn({ issue }: LiveCall, chunk: Buffer, { stream, status, headers, body }: Reception): void {
+  if (!issue.isOpen || !stream?.hasBegun || (stream.isComplete && stream.error === undefined)) return;
   if (issue.isStreaming) {
     issue.pushChunk(chunk);
-  } else if (reception.stream?.error === undefined) {
-    issue.openStream(reception.status, reception.headers);
-    issue.pushChunk(reception.body); // one asked again after an abort gets also what came before
-  } // else refused before anything was generated: tried again unseen
+  } else {
+    issue.openStream(status, headers);
+    issue.pushChunk(body); // with what came before it began, or before an abort
+  }
 }
 
 async function record(
@@ -130,12 +135,14 @@ async function record(
   lease: Lease,
   call: OutgoingCall,
   reception: Reception,
-  ending: Ending,
+  ending: DispatchEnd,
   hold: DispatchHold,
-  isLast: boolean,
+  waitFor: WaitFor,
 ): Promise<Once> {
-  const isPermanent = ending.refusal?.kind === 'permanent';
-  const shown = ending.kind !== 'charged' && call.issue.isOpen && (isPermanent || isLast || call.issue.isStreaming);
+  const isAnswer = ending.kind === 'completed';
+  const isOfAccount = ending.kind === 'permanent for batch';
+  const waitMs = waitFor(ending);
+  const shown = !isAnswer && call.issue.isOpen && (call.issue.isStreaming || (waitMs === undefined && !isOfAccount));
   const fields = outcomeFields(ending, reception, call.request, call.identity.model, env.prices);
   hold.sendingEnded();
   const completed = await env.writer.writeOutcome({
@@ -145,35 +152,35 @@ async function record(
     shown,
     ...fields,
   });
-  hold.settle(ending.kind, fields.costUsd);
+  hold.settle(fields.kind, fields.costUsd);
   await failpoint('journal.outcome.after', lease.key);
-  if (ending.kind === 'charged') env.onCharge(fields.costUsd);
-  if (ending.refusal?.kind === 'account') {
-    await patiently(() =>
-      env.pool.query('SELECT madrugada.stop_batch($1, $2)', [
-        lease.batchKey,
-        `the provider refuses this account: ${ending.error}`,
-      ]),
-    );
-    return {
-      kind: 'ended',
-      verdict: { kind: 'stopped', message: `batch ${lease.batchKey} was stopped: ${ending.error}` },
-    };
-  }
-  if (ending.kind !== 'charged' && !shown) return { kind: 'again', ending };
+  if (isAnswer) env.onCharge(fields.costUsd);
+  if (isOfAccount) return { kind: 'ended', verdict: await stopForAccount(env, lease, ending.message) };
+  if (!isAnswer && !shown)
+    return { kind: 'again', isDoubt: fields.kind === 'unknown', message: ending.message, waitMs: waitMs ?? 0 };
   return {
-    kind: ending.kind === 'charged' ? 'answer' : 'failure',
+    kind: isAnswer ? 'answer' : 'failure',
     completed,
-    isPermanent,
     response: {
       seq: call.seq,
       dispatch: call.lastDispatch,
-      outcome: ending.kind,
+      outcome: fields.kind,
       status: reception.status,
       headers: reception.headers,
-      error: ending.error,
+      error: fields.error,
       costUsd: fields.costUsd,
       body: reception.body,
     },
   };
+}
+
+/** No call of the batch would fare better: nothing of it is sent any more until a person resumes it. */
+async function stopForAccount(env: JournalEnvironment, lease: Lease, message: string): Promise<Verdict> {
+  await patiently(() =>
+    env.pool.query('SELECT madrugada.stop_batch($1, $2)', [
+      lease.batchKey,
+      `the provider refuses this account: ${message}`,
+    ]),
+  );
+  return { kind: 'stopped', message: `batch ${lease.batchKey} was stopped: ${message}` };
 }

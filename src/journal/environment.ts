@@ -7,15 +7,32 @@ import type { JournalWriter } from './journal-writer.ts';
 export interface Limits {
   /** Total time of one dispatch, from before its intent to its last byte. */
   dispatchMs: number;
+  /** Longest silence before the head of a response; an answer that is not streamed is silent until it is finished. */
+  headersMs: number;
+  /** Longest silence within a body, or between the events of a stream, before the response counts as stalled. */
+  idleMs: number;
   /** How long a task may stay at rest with recorded calls unused before it counts as diverged (rule R4). */
   restMs: number;
   /** Dispatches of one call before its refusal is shown to the agent. */
   maxDispatches: number;
+  /** Time of one call over all its dispatches and the waits between, after which its last refusal is shown to the agent. */
+  callMs: number;
+  /** The longest wait that a provider's `retry-after` is believed. */
+  retryAfterCapMs: number;
   /** The longest wait for a provider that a slot sits out; a longer one parks the task. */
   maxWaitMs: number;
 }
 
-export const DEFAULT_LIMITS: Limits = { dispatchMs: 600_000, restMs: 60_000, maxDispatches: 8, maxWaitMs: 60_000 };
+export const DEFAULT_LIMITS: Limits = {
+  dispatchMs: 600_000,
+  headersMs: 600_000,
+  idleMs: 60_000,
+  restMs: 60_000,
+  maxDispatches: 8,
+  callMs: 3 * 3_600_000,
+  retryAfterCapMs: 3_600_000,
+  maxWaitMs: 60_000,
+};
 
 /** What the attempts of one process share. */
 export interface JournalEnvironment {

@@ -36,6 +36,8 @@ export interface RecordedCall {
   lastDispatch: number;
   /** A dispatch in doubt that no other may follow yet: until a moment, or (undefined) until a bill or a person settles it. */
   doubt: { dispatch: number; waitUntil: Date | undefined } | undefined;
+  /** For how long it had been tried without a result that the code has seen when the journal was read, in milliseconds. */
+  tryingMs: number;
   results: RecordedResult[];
   /** Which of the code's issues of this call it aborted itself: the first, the second … */
   aborts: Set<number>;
@@ -73,6 +75,7 @@ interface CallRow {
   after_no: number;
   may_follow: boolean;
   wait_until: Date | null;
+  age_ms: number;
   ignored: boolean;
   kind: OutcomeKind | null;
   status: number | null;
@@ -104,6 +107,7 @@ export async function loadJournal(pool: Pool, lease: Lease): Promise<RecordedJou
       `SELECT i.seq, i.dispatch, i.scope, i.request_sha256, i.occurrence, i.method, i.path, i.after_no,
               madrugada.may_pay_again(i, b.doubt_policy) AS may_follow,
               CASE WHEN b.doubt_policy = 'pay_again' THEN i.deadline_at + interval '30 seconds' END AS wait_until,
+              extract(epoch FROM madrugada.now() - i.sent_at)::float8 * 1000 AS age_ms,
               EXISTS (SELECT FROM madrugada.pay_again p WHERE p.task_id = i.task_id AND i.seq BETWEEN p.from_seq AND p.to_seq) AS ignored,
               o.kind, o.status, o.error, o.cost_usd, o.shown, o.answers, o.completed_no, o.response_headers,
               CASE WHEN (o.answers OR o.shown) AND octet_length(o.response) <= $3 THEN o.response END AS response
@@ -188,6 +192,7 @@ function gather(rows: CallRow[]): Map<number, RecordedCall> {
       call.results = call.results.filter((result) => result.kind === 'answer' || result.completedNo <= row.after_no);
       call.lastDispatch = row.dispatch;
     }
+    call.tryingMs = row.shown ? 0 : call.tryingMs || row.age_ms; // what the code has seen begins a new series
     if (!row.may_follow) call.doubt = { dispatch: row.dispatch, waitUntil: row.wait_until ?? undefined };
     const result = resultOf(row);
     if (result) call.results.push(result);
@@ -212,6 +217,7 @@ function newCall(row: CallRow): RecordedCall {
     afterNo: row.after_no,
     lastDispatch: row.dispatch,
     doubt: undefined,
+    tryingMs: 0,
     results: [],
     aborts: new Set(),
   };

@@ -59,7 +59,6 @@ for (const last of [
   'data: [DONE]\n\n',
   event({ type: 'response.completed', response: { id: 'r' } }),
   event({ type: 'response.incomplete', response: { id: 'r' } }),
-  event({ type: 'response.failed', response: { id: 'r' } }),
 ])
   test(`${last.trim()} is the last event of an answer`, () => {
     expect(read(event({ type: 'response.created' }), last).isComplete).toBe(true);
