@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { failpoint } from '../failpoint.ts';
 import type { PacedAddress } from '../provider/pace.ts';
 import type { Allowance } from './allowance.ts';
+import { waitAfter } from './back-off.ts';
 import { Deadline } from './deadline.ts';
 import { type DispatchHold, holdWorstCase } from './dispatch-hold.ts';
 import type { JournalEnvironment } from './environment.ts';
@@ -10,7 +11,7 @@ import type { Completed } from './journal-writer.ts';
 import type { Lease } from './lease.ts';
 import type { LiveCall, OutgoingCall } from './live-call.ts';
 import type { RecordedResponse } from './load-journal.ts';
-import { type Ending, endingOf, isAnswer, outcomeFields, Reception } from './outcome.ts';
+import { type Ending, endingOf, isAnswer, outcomeFields, outcomeKindOf, Reception } from './outcome.ts';
 import { parkedForProof, proveDispatch } from './prove-dispatch.ts';
 import { send } from './send.ts';
 import { stopAutomatically } from './stop-automatically.ts';
@@ -22,13 +23,9 @@ import type { Verdict } from './verdict.ts';
  * after a failure that could be tried again nobody waited for the call any more.
  */
 export type CallResult =
-  | { kind: 'answer' | 'failure'; completed: Completed; response: RecordedResponse; isPermanent: boolean }
+  | { kind: 'answer' | 'failure'; completed: Completed; response: RecordedResponse }
   | { kind: 'ended'; verdict: Verdict }
   | { kind: 'unwanted' };
-
-/** First back-off after a refusal; doubled each time, up to the longest. */
-const BACKOFF_MS = 500;
-const LONGEST_BACKOFF_MS = 30_000;
 
 /**
  * Sends a call until it is answered, finally refused, may not be sent, or is not wanted any more: every dispatch is one intent before and one
@@ -44,20 +41,22 @@ export async function dispatchCall(
 ): Promise<CallResult> {
   const isWanted = () => call.issue.isOpen && !over.aborted;
   if (call.recorded?.doubt) return { kind: 'ended', verdict: parkedForDoubt(lease, call.seq, call.recorded.doubt) };
+  const isResumed = call.recorded?.lastDispatch === call.lastDispatch; // not asked again by the code of this run
+  const since = Date.now() - (isResumed ? (call.recorded?.tryingMs ?? 0) : 0);
   for (let tries = 1; ; tries += 1) {
     const notYet = await waitForTurn(env, call, over);
     if (notYet) return notYet;
     const held = await holdWorstCase(env, lease, call, allowance, over);
     if ('kind' in held) return held;
     call.lastDispatch += 1;
-    const result = await dispatchOnce(env, lease, call, afterNo, held, over, tries >= env.limits.maxDispatches);
+    const waitFor = (ending: Ending) => waitAfter(ending, tries, Date.now() - since, env.limits);
+    const result = await dispatchOnce(env, lease, call, afterNo, held, over, waitFor);
     if (result.kind !== 'again') return result;
-    if (result.ending.kind === 'unknown' && env.lookUp)
-      return { kind: 'ended', verdict: parkedForProof(call.seq, call.lastDispatch, result.ending.error ?? '') };
+    if (result.isDoubt && env.lookUp)
+      return { kind: 'ended', verdict: parkedForProof(call.seq, call.lastDispatch, result.message) };
     if (!isWanted()) return { kind: 'unwanted' };
-    const waitMs =
-      result.ending.refusal?.retryAfterMs ?? Math.random() * Math.min(BACKOFF_MS * 2 ** tries, LONGEST_BACKOFF_MS);
-    if (result.ending.kind === 'unknown') {
+    const { waitMs, message } = result;
+    if (result.isDoubt) {
       const doubt = await explainRefusal(env.pool, lease, call.seq);
       if (doubt.kind === 'parked' && doubt.waitingFor === 'settlement') return { kind: 'ended', verdict: doubt };
     }
@@ -65,7 +64,7 @@ export async function dispatchCall(
       const until = new Date(Date.now() + waitMs);
       return {
         kind: 'ended',
-        verdict: { kind: 'parked', waitingFor: 'refusal', until, message: `call ${call.seq}: ${result.ending.error}` },
+        verdict: { kind: 'parked', waitingFor: 'refusal', until, message: `call ${call.seq}: ${message}` },
       };
     }
     await delay(waitMs, undefined, { signal: over }).catch(() => undefined); // the end of the run cuts the wait short
@@ -93,7 +92,9 @@ function addressOf({ request, identity }: LiveCall): PacedAddress {
   return { origin: request.url.origin, model: identity.model };
 }
 
-type Once = CallResult | { kind: 'again'; ending: Ending };
+type Once = CallResult | { kind: 'again'; isDoubt: boolean; message: string; waitMs: number };
+/** How long to wait after this ending; undefined to show it to the agent. */
+type WaitFor = (ending: Ending) => number | undefined;
 
 async function dispatchOnce(
   env: JournalEnvironment,
@@ -102,7 +103,7 @@ async function dispatchOnce(
   afterNo: number,
   hold: DispatchHold,
   over: AbortSignal,
-  isLast: boolean,
+  waitFor: WaitFor,
 ): Promise<Once> {
   const deadline = new Deadline(env.limits.dispatchMs);
   const tag = tagOf(lease.key, call.seq, call.lastDispatch);
@@ -131,16 +132,18 @@ async function dispatchOnce(
 
   const reception = new Reception((chunk) => passOn(call, chunk, reception));
   const end = deadline.maySend
-    ? await send(env.dispatcher, call.request, tag, deadline, call.brake, reception)
+    ? await send(env, call.request, tag, deadline, call.brake, reception)
     : ({ kind: 'not sent', error: 'too late to be sent' } as const);
   await failpoint('journal.outcome.before', lease.key);
-  const ending = endingOf(end, reception);
-  if (ending.kind !== 'unknown' || env.lookUp === undefined)
-    return record(env, lease, call, reception, ending, hold, isLast);
-  const proof = await proveDispatch(env, env.lookUp, tag, over);
-  if (proof.kind === 'unproven')
-    return record(env, lease, call, reception, { ...ending, error: `${ending.error}; ${proof.why}` }, hold, false);
-  const result = await record(env, lease, call, proof.reception, proof.ending, hold, isLast);
+  const ending = endingOf(end, call.request, reception);
+  if (outcomeKindOf(ending) !== 'unknown' || !('message' in ending) || env.lookUp === undefined)
+    return record(env, lease, call, reception, ending, hold, waitFor);
+  const proof = await proveDispatch(env, env.lookUp, tag, call.request, over);
+  if (proof.kind === 'unproven') {
+    const inDoubt = { ...ending, message: `${ending.message}; ${proof.why}` };
+    return record(env, lease, call, reception, inDoubt, hold, waitFor);
+  }
+  const result = await record(env, lease, call, proof.reception, proof.ending, hold, waitFor);
   const goesOn = proof.reception.body.subarray(0, reception.body.length).equals(reception.body);
   // what the code has read of a stream is not how the recovered one begins: it reads that from the start, from the journal
   if (result.kind === 'answer' && call.issue.isStreaming && !goesOn)
@@ -148,15 +151,18 @@ async function dispatchOnce(
   return result;
 }
 
-/** Passes a stream on as it arrives, all but its end: the code sees that only when the outcome is committed. */
-function passOn({ issue }: LiveCall, chunk: Buffer, reception: Reception): void {
-  if (!issue.isOpen || reception.stream?.isComplete) return;
+/**
+ * Passes a stream on as it arrives once an answer has begun, all but its end: the code sees that only when the outcome is committed. What is
+ * refused before anything was generated is tried again unseen.
+ */
+function passOn({ issue }: LiveCall, chunk: Buffer, { stream, status, headers, body }: Reception): void {
+  if (!issue.isOpen || !stream?.hasBegun || (stream.isComplete && stream.error === undefined)) return;
   if (issue.isStreaming) {
     issue.pushChunk(chunk);
-  } else if (reception.stream?.error === undefined) {
-    issue.openStream(reception.status, reception.headers);
-    issue.pushChunk(reception.body); // one asked again after an abort gets also what came before
-  } // else refused before anything was generated: tried again unseen
+  } else {
+    issue.openStream(status, headers);
+    issue.pushChunk(body); // with what came before it began, or before an abort
+  }
 }
 
 async function record(
@@ -166,13 +172,15 @@ async function record(
   reception: Reception,
   ending: Ending,
   hold: DispatchHold,
-  isLast: boolean,
+  waitFor: WaitFor,
 ): Promise<Once> {
-  const isPermanent = ending.refusal?.kind === 'permanent';
-  const answers = isAnswer(ending.kind);
-  const mayBeRecovered = ending.kind === 'unknown' && env.lookUp !== undefined; // the code must not go on from a failure that ends as an answer
-  const shown = !answers && !mayBeRecovered && call.issue.isOpen && (isPermanent || isLast || call.issue.isStreaming);
   const fields = outcomeFields(ending, reception, call.request, call.identity.model, env.prices);
+  const answers = isAnswer(ending);
+  const isOfAccount = ending.kind === 'permanent for batch';
+  const mayBeRecovered = fields.kind === 'unknown' && env.lookUp !== undefined; // the code must not go on from a failure that ends as an answer
+  const waitMs = waitFor(ending);
+  const isFinal = call.issue.isStreaming || (waitMs === undefined && !isOfAccount);
+  const shown = !answers && !mayBeRecovered && call.issue.isOpen && isFinal;
   hold.sendingEnded();
   const completed = await env.writer.writeOutcome({
     lease,
@@ -181,27 +189,26 @@ async function record(
     shown,
     ...fields,
   });
-  hold.settle(ending.kind, fields.costUsd);
+  hold.settle(fields.kind, fields.costUsd);
   await failpoint('journal.outcome.after', lease.key);
-  if (ending.refusal?.kind === 'transient')
-    await env.pace.noteRefusal(addressOf(call), reception.status, reception.headers);
+  if (ending.kind === 'refused') await env.pace.noteRefusal(addressOf(call), reception.status, reception.headers);
   if (answers) env.onCharge(fields.costUsd);
-  if (ending.refusal?.kind === 'account') {
-    const why = `the provider refuses this account: ${ending.error}`;
+  if (isOfAccount) {
+    const why = `the provider refuses this account: ${ending.message}`;
     return { kind: 'ended', verdict: await stopAutomatically(env.pool, lease.batchKey, 'account', why) };
   }
-  if (!answers && !shown) return { kind: 'again', ending };
+  if (!answers && !shown)
+    return { kind: 'again', isDoubt: fields.kind === 'unknown', message: fields.error ?? '', waitMs: waitMs ?? 0 };
   return {
     kind: answers ? 'answer' : 'failure',
     completed,
-    isPermanent,
     response: {
       seq: call.seq,
       dispatch: call.lastDispatch,
-      outcome: ending.kind,
+      outcome: fields.kind,
       status: reception.status,
       headers: reception.headers,
-      error: ending.error,
+      error: fields.error,
       costUsd: fields.costUsd,
       body: reception.body,
     },

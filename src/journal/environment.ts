@@ -9,10 +9,18 @@ import type { LookUp } from './look-up.ts';
 export interface Limits {
   /** Total time of one dispatch, from before its intent to its last byte. */
   dispatchMs: number;
+  /** Longest silence before the head of a response; an answer that is not streamed is silent until it is finished. */
+  headersMs: number;
+  /** Longest silence within a body, or between the events of a stream, before the response counts as stalled. */
+  idleMs: number;
   /** How long a task may stay at rest with recorded calls unused before it counts as diverged (rule R4). */
   restMs: number;
   /** Dispatches of one call before its refusal is shown to the agent. */
   maxDispatches: number;
+  /** Time of one call over all its dispatches and the waits between, after which its last refusal is shown to the agent. */
+  callMs: number;
+  /** The longest wait that a provider's `retry-after` is believed. */
+  retryAfterCapMs: number;
   /** The longest wait for a provider that a slot sits out; a longer one parks the task. */
   maxWaitMs: number;
   /** Identical calls that one run of a task may make; more stop its batch, because an agent in a loop pays all night. */
@@ -21,10 +29,14 @@ export interface Limits {
 
 export const DEFAULT_LIMITS: Limits = {
   dispatchMs: 600_000,
+  maxIdenticalCalls: 20,
+  headersMs: 600_000,
+  idleMs: 60_000,
   restMs: 60_000,
   maxDispatches: 8,
+  callMs: 3 * 3_600_000,
+  retryAfterCapMs: 3_600_000,
   maxWaitMs: 60_000,
-  maxIdenticalCalls: 20,
 };
 
 /** What the attempts of one process share. */

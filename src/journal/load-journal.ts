@@ -44,6 +44,8 @@ export interface RecordedCall {
   lastDispatch: number;
   /** A dispatch in doubt that no other may follow yet. */
   doubt: StandingDoubt | undefined;
+  /** For how long it had been tried without a result that the code has seen when the journal was read, in milliseconds. */
+  tryingMs: number;
   results: RecordedResult[];
   /** Which of the code's issues of this call it aborted itself: the first, the second … */
   aborts: Set<number>;
@@ -82,6 +84,7 @@ interface CallRow {
   may_follow: boolean;
   wait_until: Date | null;
   is_settled: boolean;
+  age_ms: number;
   ignored: boolean;
   kind: OutcomeKind | null;
   status: number | null;
@@ -115,6 +118,7 @@ export async function loadJournal(pool: Pool, lease: Lease): Promise<RecordedJou
               CASE WHEN b.doubt_policy = 'pay_again' THEN i.deadline_at + interval '30 seconds' END AS wait_until,
               EXISTS (SELECT FROM madrugada.settlement s
                        WHERE s.batch_key = i.batch_key AND s.task_id = i.task_id AND s.seq = i.seq AND s.dispatch = i.dispatch) AS is_settled,
+              extract(epoch FROM madrugada.now() - i.sent_at)::float8 * 1000 AS age_ms,
               EXISTS (SELECT FROM madrugada.pay_again p WHERE p.task_id = i.task_id AND i.seq BETWEEN p.from_seq AND p.to_seq) AS ignored,
               o.kind, o.status, o.error, o.cost_usd, o.shown, o.answers, o.completed_no, o.response_headers,
               CASE WHEN (o.answers OR o.shown) AND octet_length(o.response) <= $3 THEN o.response END AS response
@@ -201,6 +205,7 @@ function gather(rows: CallRow[]): Map<number, RecordedCall> {
     }
     if (!row.may_follow)
       call.doubt = { dispatch: row.dispatch, waitUntil: row.wait_until ?? undefined, isSettled: row.is_settled };
+    call.tryingMs = row.shown ? 0 : call.tryingMs || row.age_ms; // what the code has seen begins a new series
     const result = resultOf(row);
     if (result) call.results.push(result);
   }
@@ -224,6 +229,7 @@ function newCall(row: CallRow): RecordedCall {
     afterNo: row.after_no,
     lastDispatch: row.dispatch,
     doubt: undefined,
+    tryingMs: 0,
     results: [],
     aborts: new Set(),
   };

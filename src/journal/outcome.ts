@@ -1,6 +1,6 @@
 import { EventStreamReader } from '../provider/event-stream.ts';
 import type { PriceBook } from '../provider/prices.ts';
-import { classifyResponse, classifyStreamError, type Refusal } from '../provider/refusal.ts';
+import { classify, type DispatchEnd, isEventStream } from '../provider/refusal.ts';
 import { type AnswerFacts, factsOfJson } from '../provider/usage.ts';
 import type { JournaledRequest } from './request.ts';
 import type { OutcomeKind, OutcomeRow } from './rows.ts';
@@ -22,15 +22,15 @@ export class Reception implements ResponseSink {
   onHead(status: number, headers: Record<string, string>): void {
     this.status = status;
     this.headers = headers;
-    if (status === 200 && headers['content-type']?.startsWith('text/event-stream'))
-      this.#stream = new EventStreamReader();
+    if (status === 200 && isEventStream(headers)) this.#stream = new EventStreamReader();
   }
 
-  onChunk(chunk: Buffer): void {
+  onChunk(chunk: Buffer): boolean {
     this.#chunks.push(chunk);
-    if (this.#stream === undefined) return;
+    if (this.#stream === undefined) return false;
     this.#stream.push(chunk);
     this.#onStreamChunk(chunk, this);
+    return this.#stream.isOver;
   }
 
   get body(): Buffer {
@@ -42,45 +42,40 @@ export class Reception implements ResponseSink {
   }
 }
 
-/** How a dispatch ended, as it will be journaled; `refusal` says what to do about one that is no answer. */
-export interface Ending {
-  kind: OutcomeKind;
-  error: string | undefined;
-  refusal: Refusal | undefined;
-  /** What the other side says it cost, of a recovered answer: counts where the model has no known price. */
-  statedCostUsd?: string | undefined;
-}
+/** How a dispatch ended: as its exchange shows, or answered after all, as a look-up has proved, with what the other side says it cost. */
+export type Ending = DispatchEnd | { kind: 'recovered'; statedCostUsd: string | undefined };
 
 /** True of what answers a call, and costs what it costs. */
-export function isAnswer(kind: OutcomeKind): boolean {
-  return kind === 'charged' || kind === 'recovered';
+export function isAnswer({ kind }: Ending): boolean {
+  return kind === 'completed' || kind === 'recovered';
 }
 
 /** Decides what a finished exchange was. */
-export function endingOf(end: SendEnd, reception: Reception): Ending {
-  if (end.kind === 'not sent') return { kind: 'not_sent', error: end.error, refusal: transient(end.error) };
-  const { status, headers, stream } = reception;
-  // a stream whose final event has come is whole, whatever then becomes of its connection
-  if (end.kind === 'broken' && !stream?.isComplete)
-    return { kind: 'unknown', error: end.error, refusal: transient(end.error) };
-  if (status < 200 || status >= 300) {
-    const refusal = classifyResponse(status, headers, reception.body.toString());
-    return { kind: 'refused', error: refusal.message, refusal };
-  }
-  if (stream?.error !== undefined) {
-    const refusal = classifyStreamError(stream.error);
-    // what was generated before the error may have been charged
-    return { kind: stream.hasBegun ? 'unknown' : 'refused', error: refusal.message, refusal };
-  }
-  if (stream && !stream.isComplete) {
-    const error = 'the stream ended before its final event';
-    return { kind: 'unknown', error, refusal: transient(error) };
-  }
-  return { kind: 'charged', error: undefined, refusal: undefined };
+export function endingOf(
+  end: SendEnd,
+  request: Pick<JournaledRequest, 'method' | 'url'>,
+  reception: Reception,
+): DispatchEnd {
+  if (end.kind === 'not sent') return { kind: 'not sent', message: end.error };
+  const { status, headers, body, stream } = reception;
+  const { method, url } = request;
+  const brokenBy = end.kind === 'broken' ? end.error : undefined;
+  return classify({ method, path: url.pathname, status, headers, body, stream, brokenBy });
 }
 
-function transient(message: string): Refusal {
-  return { kind: 'transient', message, retryAfterMs: undefined };
+/** How an ending is journaled. What may have been charged stays in doubt. */
+export function outcomeKindOf(ending: Ending): OutcomeKind {
+  switch (ending.kind) {
+    case 'completed':
+      return 'charged';
+    case 'not sent':
+      return 'not_sent';
+    case 'unknown':
+    case 'recovered':
+      return ending.kind;
+    default:
+      return ending.charge === 'possible' ? 'unknown' : 'refused';
+  }
 }
 
 /** The parts of an outcome row that come from the response. */
@@ -94,9 +89,9 @@ export function outcomeFields(
   const body = reception.body;
   const facts = reception.stream?.facts ?? factsOfJson(reception.status === 0 ? '' : body.toString());
   return {
-    kind: ending.kind,
+    kind: outcomeKindOf(ending),
     status: reception.status || undefined,
-    error: ending.error,
+    error: 'message' in ending ? ending.message : undefined,
     providerRequestId: reception.headers['request-id'] ?? reception.headers['x-request-id'],
     messageId: facts.messageId,
     responseHeaders: reception.headers,
@@ -106,8 +101,13 @@ export function outcomeFields(
     cacheReadTokens: facts.usage?.cacheReadTokens,
     cacheWrite5mTokens: facts.usage?.cacheWrite5mTokens,
     cacheWrite1hTokens: facts.usage?.cacheWrite1hTokens,
-    costUsd: isAnswer(ending.kind) ? (costOf(facts, request, model, prices) ?? ending.statedCostUsd) : undefined,
+    costUsd: isAnswer(ending) ? (costOf(facts, request, model, prices) ?? statedCostOf(ending)) : undefined,
   };
+}
+
+/** Counts where the model has no known price. */
+function statedCostOf(ending: Ending): string | undefined {
+  return ending.kind === 'recovered' ? ending.statedCostUsd : undefined;
 }
 
 /** Free requests cost nothing; a paid one without a known price has no cost, rather than none to pay. */

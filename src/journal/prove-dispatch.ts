@@ -2,10 +2,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { JournalEnvironment } from './environment.ts';
 import { type LookUp, type LookUpReply, lookUpDispatch } from './look-up.ts';
 import { type Ending, endingOf, Reception } from './outcome.ts';
+import type { JournaledRequest } from './request.ts';
 import type { Verdict } from './verdict.ts';
 
 /** What a look-up has proved of a dispatch in doubt: how it ended, with its response; or nothing, and why. */
 export type Proof = { kind: 'proven'; ending: Ending; reception: Reception } | { kind: 'unproven'; why: string };
+
+type AskedFor = Pick<JournaledRequest, 'method' | 'url'>;
 
 /** Between two look-ups of a dispatch in progress, where the other side does not say. */
 const ASK_AGAIN_MS = 1_000;
@@ -17,12 +20,13 @@ export async function proveDispatch(
   { dispatcher, limits }: Pick<JournalEnvironment, 'dispatcher' | 'limits'>,
   lookUp: LookUp,
   tag: string,
+  request: AskedFor,
   over?: AbortSignal,
 ): Promise<Proof> {
   const startedAt = performance.now();
   for (;;) {
     const reply = await lookUpDispatch(dispatcher, lookUp, tag);
-    if (reply.state !== 'in-progress') return proofBy(reply);
+    if (reply.state !== 'in-progress') return proofBy(reply, request);
     const waitMs = reply.retryAfterMs ?? ASK_AGAIN_MS;
     if (over?.aborted || performance.now() - startedAt + waitMs > limits.maxWaitMs)
       return { kind: 'unproven', why: 'the provider is still at work on it' };
@@ -41,20 +45,20 @@ export function parkedForProof(seq: number, dispatch: number, why: string): Verd
   };
 }
 
-function proofBy(reply: Exclude<LookUpReply, { state: 'in-progress' }>): Proof {
+function proofBy(reply: Exclude<LookUpReply, { state: 'in-progress' }>, request: AskedFor): Proof {
   const reception = new Reception(() => undefined);
   if (reply.state === 'unproven') return { kind: 'unproven', why: reply.why };
   if (reply.state === 'not-received') {
-    const ending = endingOf({ kind: 'not sent', error: 'the look-up says that it was not received' }, reception);
-    return { kind: 'proven', ending, reception };
+    const message = 'the look-up says that it was not received';
+    return { kind: 'proven', ending: { kind: 'not sent', message }, reception };
   }
   reception.onHead(reply.status, reply.headers);
   reception.onChunk(reply.body);
-  const ending = endingOf({ kind: 'whole' }, reception);
-  if (reply.state === 'answered' && ending.kind === 'charged')
-    return { kind: 'proven', ending: { ...ending, kind: 'recovered', statedCostUsd: reply.costUsd }, reception };
+  const ending = endingOf({ kind: 'whole' }, request, reception);
+  if (reply.state === 'answered' && ending.kind === 'completed')
+    return { kind: 'proven', ending: { kind: 'recovered', statedCostUsd: reply.costUsd }, reception };
   // a refusal that came after something was generated: only the other side knows that it costs nothing
-  if (reply.state === 'refused' && ending.kind !== 'charged')
-    return { kind: 'proven', ending: { ...ending, kind: 'refused' }, reception };
+  if (reply.state === 'refused' && 'charge' in ending)
+    return { kind: 'proven', ending: { ...ending, charge: 'none' }, reception };
   return { kind: 'unproven', why: `the look-up says "${reply.state}", which the response it gives is not` };
 }

@@ -80,9 +80,9 @@ async function recoverOne(
   lease: Lease,
   { seq, dispatch, method, path, model, tag }: Doubt,
 ): Promise<Verdict | undefined> {
-  const proof = await proveDispatch(env, lookUp, tag);
-  if (proof.kind === 'unproven') return parkedForProof(seq, dispatch, proof.why);
   const request = { method, url: new URL(path, 'http://provider') }; // which host it was does not count
+  const proof = await proveDispatch(env, lookUp, tag, request);
+  if (proof.kind === 'unproven') return parkedForProof(seq, dispatch, proof.why);
   const fields = outcomeFields(proof.ending, proof.reception, request, model ?? undefined, env.prices);
   await env.writer.writeOutcome({ lease, seq, dispatch, shown: false, ...fields });
   if (fields.kind === 'recovered') env.onCharge(fields.costUsd);

@@ -1,7 +1,8 @@
-import type { Dispatcher } from 'undici';
+import { type Dispatcher, errors } from 'undici';
 import { messageOf } from '../errors.ts';
 import type { Brake } from './brake.ts';
 import type { Deadline } from './deadline.ts';
+import type { JournalEnvironment, Limits } from './environment.ts';
 import type { JournaledRequest } from './request.ts';
 
 /** How sending ended: nothing left the process, the response came whole, or something left and no whole response came back. */
@@ -10,11 +11,12 @@ export type SendEnd = { kind: 'not sent'; error: string } | { kind: 'whole' } | 
 /** Told of a response as it arrives. */
 export interface ResponseSink {
   onHead(status: number, headers: Record<string, string>): void;
-  onChunk(chunk: Buffer): void;
+  /** True when the response is over with this chunk, whether or not its connection says so. */
+  onChunk(chunk: Buffer): boolean;
 }
 
-/** Longest silence within a body before the response counts as stalled, in milliseconds. */
-const BODY_IDLE_MS = 60_000;
+/** How long a connection whose response is over may take to say so, in milliseconds, before it is closed. */
+const LINGER_MS = 1_000;
 
 /** Of the response's headers, those a replay or a refusal needs; the rest may hold secrets such as cookies. */
 const KEPT_HEADERS =
@@ -34,7 +36,7 @@ const HOP_HEADERS = new Set([
  * just before any byte is written (rule R5): whoever froze meanwhile sends nothing. So is the brake, for a stop that came meanwhile.
  */
 export function send(
-  dispatcher: Dispatcher,
+  { dispatcher, limits }: Pick<JournalEnvironment, 'dispatcher' | 'limits'>,
   request: JournaledRequest,
   tag: string,
   deadline: Deadline,
@@ -49,17 +51,19 @@ export function send(
       if (abort) abort(new Error(sent));
       else if (!hasEnded) end({ kind: 'not sent', error: unsent });
     };
+    let linger: NodeJS.Timeout | undefined;
     const timer = setTimeout(
       () => giveUp(`no whole response within ${deadline.totalMs / 1000} s`, 'no connection before the deadline'),
       Math.max(0, deadline.remainingMs),
     );
     const end = (how: SendEnd) => {
+      if (hasEnded) return;
       hasEnded = true;
       clearTimeout(timer);
       forgetCut();
       resolve(how);
     };
-    const fail = (error: Error) => end({ kind: writing ? 'broken' : 'not sent', error: describe(error) });
+    const fail = (error: Error) => end({ kind: writing ? 'broken' : 'not sent', error: describe(error, limits) });
 
     const forgetCut = brake.whenCutOff((reason) => giveUp(`broken off: ${reason}`, reason));
     if (brake.held !== undefined) return end({ kind: 'not sent', error: brake.held });
@@ -70,8 +74,8 @@ export function send(
         method: request.method as Dispatcher.HttpMethod,
         headers: headersToSend(request, tag),
         body: request.body.length === 0 ? null : request.body,
-        headersTimeout: 0, // the total deadline bounds it: a long answer is silent until it is finished
-        bodyTimeout: BODY_IDLE_MS,
+        headersTimeout: limits.headersMs,
+        bodyTimeout: limits.idleMs,
       },
       {
         onRequestStart(controller) {
@@ -83,13 +87,17 @@ export function send(
         onResponseStart(_controller, status, headers) {
           sink.onHead(status, keptHeaders(headers));
         },
-        onResponseData(_controller, chunk) {
-          sink.onChunk(chunk);
+        onResponseData(controller, chunk) {
+          if (hasEnded || !sink.onChunk(chunk)) return;
+          end({ kind: 'whole' });
+          linger = setTimeout(() => controller.abort(new Error('the response was over')), LINGER_MS);
         },
         onResponseEnd() {
+          clearTimeout(linger);
           end({ kind: 'whole' });
         },
         onResponseError(_controller, error) {
+          clearTimeout(linger);
           fail(error);
         },
       },
@@ -97,7 +105,9 @@ export function send(
   });
 }
 
-function describe(error: Error): string {
+function describe(error: Error, { headersMs, idleMs }: Limits): string {
+  if (error instanceof errors.HeadersTimeoutError) return `no response began within ${headersMs / 1000} s`;
+  if (error instanceof errors.BodyTimeoutError) return `the response stalled: nothing came for ${idleMs / 1000} s`;
   const code = 'code' in error && typeof error.code === 'string' ? `${error.code}: ` : '';
   return code + messageOf(error);
 }

@@ -1,5 +1,6 @@
 import { wakeTask } from '../lease/finish.ts';
-import { classifyResponse } from '../provider/refusal.ts';
+import { EventStreamReader } from '../provider/event-stream.ts';
+import { classify, isEventStream } from '../provider/refusal.ts';
 import type { Allowance } from './allowance.ts';
 import { Brake } from './brake.ts';
 import { dispatchCall } from './dispatch-call.ts';
@@ -204,7 +205,7 @@ export class Session {
   async #replayResult(call: LiveCall, issue: Issue, response: RecordedResponse, failed: boolean): Promise<void> {
     const body = response.body ?? (await readBody(this.#env.pool, this.lease, response));
     if (!failed) this.replayedCalls += 1;
-    if (failed && isEventStream(response.headers) && response.outcome === 'unknown') {
+    if (failed && hadBegunStream(response, body)) {
       issue.openStream(response.status, response.headers);
       issue.pushChunk(body);
     }
@@ -215,7 +216,7 @@ export class Session {
     if (!failed) {
       call.answer = response;
       call.isAnswered = issue.isOpen;
-    } else if (classify(response) === 'permanent') {
+    } else if (isPermanent(call.request, response)) {
       this.permanentFailure = response.error ?? `HTTP ${response.status}`;
     }
     if (failed && issue.isStreaming) issue.breakStream(response.error ?? 'the stream broke off');
@@ -317,11 +318,17 @@ function repeats(latest: LiveCall, isRetry: boolean): boolean {
   return isRetry || (!latest.issue.isOpen && !latest.isAnswered);
 }
 
-function classify(response: RecordedResponse): string {
-  if (response.outcome !== 'refused') return 'transient';
-  return classifyResponse(response.status, response.headers, response.body?.toString() ?? '').kind;
+/** True of a failure that the code saw as a stream that broke off: something had been generated before. */
+function hadBegunStream({ status, headers }: RecordedResponse, body: Uint8Array): boolean {
+  if (status !== 200 || !isEventStream(headers)) return false;
+  const reader = new EventStreamReader();
+  reader.push(body);
+  return reader.hasBegun;
 }
 
-function isEventStream(headers: Record<string, string>): boolean {
-  return headers['content-type']?.startsWith('text/event-stream') ?? false;
+/** A failure is classified by what is recorded of it, live and on replay. */
+function isPermanent({ method, url }: LiveCall['request'], response: RecordedResponse): boolean {
+  const { status, headers, body = Buffer.alloc(0) } = response;
+  const received = { method, path: url.pathname, status, headers, body, brokenBy: undefined };
+  return classify(received).kind === 'permanent for task';
 }

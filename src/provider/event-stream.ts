@@ -1,7 +1,12 @@
 import { type AnswerFacts, factsOfMessage, isObject, stringOf, usageOf } from './usage.ts';
 
 /** The events that end an answer, in the Anthropic and the OpenAI APIs (whose chat completions end with `[DONE]`). */
-const FINAL_EVENTS = new Set<unknown>(['message_stop', 'response.completed', 'response.incomplete', 'response.failed']);
+const FINAL_EVENTS = new Set<unknown>(['message_stop', 'response.completed', 'response.incomplete']);
+/** OpenAI's word for an answer that was begun and not finished. */
+const FAILED_EVENT = 'response.failed';
+
+/** A CR at the end of a chunk may be the half of a CR LF. */
+const LINE_END = /\r\n|\n|\r(?!$)/;
 
 /**
  * Reads a `text/event-stream` answer as it passes by: its usage (the cumulative one of the last event counts), whether its final event has
@@ -13,13 +18,22 @@ export class EventStreamReader {
   #begun = false;
   #final = false;
   #error: string | undefined;
+  #isOver = false;
   #rest = '';
   readonly #decoder = new TextDecoder();
 
   push(chunk: Uint8Array): void {
-    const lines = (this.#rest + this.#decoder.decode(chunk, { stream: true })).split(/\r\n|\n|\r/);
+    const lines = (this.#rest + this.#decoder.decode(chunk, { stream: true })).split(LINE_END);
     this.#rest = lines.pop() ?? '';
-    for (const line of lines) if (line.startsWith('data:')) this.#read(line.slice(5).trim());
+    for (const line of lines) {
+      if (line.startsWith('data:')) this.#read(line.slice(5).trim());
+      else if (line === '') this.#isOver ||= this.#final || this.#error !== undefined;
+    }
+  }
+
+  /** True once the event that ends the stream, an error too, has come with the empty line that a client needs to see it. */
+  get isOver(): boolean {
+    return this.#isOver;
   }
 
   /** True once the event that ends an answer has come. */
@@ -51,8 +65,10 @@ export class EventStreamReader {
     const message = isObject(event.message) ? event.message : isObject(event.response) ? event.response : event;
     if (message !== event || event.type === undefined) this.#merge(message);
     if (isObject(event.usage)) this.#mergeUsage(event.usage);
-    if (event.type === 'error') this.#error = data;
-    else if (event.type !== 'ping') this.#begun = true;
+    if (errorOf(event)) {
+      this.#error ??= data;
+      if (event.type === FAILED_EVENT) this.#begun = true;
+    } else if (event.type !== 'ping') this.#begun = true;
     if (FINAL_EVENTS.has(event.type)) this.#final = true;
   }
 
@@ -78,21 +94,30 @@ function parse(data: string): Record<string, unknown> | undefined {
   }
 }
 
-/** The `error.message` of an error body or event; the start of the text where it has none. */
+/**
+ * The error that a body or event is about, if it is about one: in `error`; in a failed response's (OpenAI's) `error`; or, in OpenAI's event
+ * of type `error`, at the top.
+ */
+function errorOf(event: Record<string, unknown> | undefined): Record<string, unknown> | undefined {
+  if (event === undefined) return undefined;
+  if (isObject(event.error)) return event.error;
+  if (isObject(event.response) && isObject(event.response.error)) return event.response.error;
+  return event.type === 'error' || event.type === FAILED_EVENT ? { ...event, type: undefined } : undefined;
+}
+
+/** The message of an error body or event; the start of the text where it has none. */
 export function errorMessage(body: string): string {
-  const parsed = parse(body);
-  const error = parsed && isObject(parsed.error) ? parsed.error : undefined;
+  const error = errorOf(parse(body));
   return stringOf(error?.message) ?? stringOf(error?.type) ?? (body.slice(0, 200) || 'no message');
 }
 
-/** The `error.code` of an error body or event, where OpenAI says what its type leaves open. */
+/** The code of an error body or event, where OpenAI says what its type leaves open; gateways give a status. */
 export function errorCode(body: string): string | undefined {
-  const parsed = parse(body);
-  return parsed && isObject(parsed.error) ? stringOf(parsed.error.code) : undefined;
+  const code = errorOf(parse(body))?.code;
+  return typeof code === 'number' ? String(code) : stringOf(code);
 }
 
-/** The `error.type` of an error body or event. */
+/** The type of an error body or event. */
 export function errorType(body: string): string | undefined {
-  const parsed = parse(body);
-  return parsed && isObject(parsed.error) ? stringOf(parsed.error.type) : undefined;
+  return stringOf(errorOf(parse(body))?.type);
 }

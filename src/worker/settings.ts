@@ -20,16 +20,22 @@ const STUCK_MARGIN_MS = 300_000;
 const HUNG_SECONDS = 120;
 
 /**
- * Reads `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `MADRUGADA_DISPATCH_SECONDS` (total time of one dispatch), `MADRUGADA_REST_SECONDS`,
- * `MADRUGADA_MAX_DISPATCHES`, `MADRUGADA_MAX_WAIT_SECONDS`, `MADRUGADA_MAX_IDENTICAL_CALLS`, `MADRUGADA_HUNG_SECONDS`,
- * `MADRUGADA_STUCK_SECONDS`, `MADRUGADA_LOOK_UP`, `MADRUGADA_ALWAYS_REPLAY` and where alerts go (alertChannels).
+ * Reads `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `MADRUGADA_DISPATCH_SECONDS` (total time of one dispatch), `MADRUGADA_HEADERS_SECONDS`,
+ * `MADRUGADA_IDLE_SECONDS`, `MADRUGADA_REST_SECONDS`, `MADRUGADA_MAX_DISPATCHES`, `MADRUGADA_CALL_SECONDS`,
+ * `MADRUGADA_RETRY_AFTER_CAP_SECONDS`, `MADRUGADA_MAX_WAIT_SECONDS`, `MADRUGADA_MAX_IDENTICAL_CALLS`, `MADRUGADA_HUNG_SECONDS`, `MADRUGADA_STUCK_SECONDS`,
+ * `MADRUGADA_LOOK_UP`, `MADRUGADA_ALWAYS_REPLAY` and where alerts go (alertChannels).
  */
 export function workerSettings(environment: NodeJS.ProcessEnv): WorkerSettings {
   const seconds = (name: string, fallbackMs: number) => number(environment, name, fallbackMs / 1000) * 1000;
+  const dispatchMs = seconds('MADRUGADA_DISPATCH_SECONDS', DEFAULT_LIMITS.dispatchMs);
   const limits: Limits = {
-    dispatchMs: seconds('MADRUGADA_DISPATCH_SECONDS', DEFAULT_LIMITS.dispatchMs),
+    dispatchMs,
+    headersMs: seconds('MADRUGADA_HEADERS_SECONDS', dispatchMs),
+    idleMs: seconds('MADRUGADA_IDLE_SECONDS', DEFAULT_LIMITS.idleMs),
     restMs: seconds('MADRUGADA_REST_SECONDS', DEFAULT_LIMITS.restMs),
     maxDispatches: number(environment, 'MADRUGADA_MAX_DISPATCHES', DEFAULT_LIMITS.maxDispatches),
+    callMs: seconds('MADRUGADA_CALL_SECONDS', DEFAULT_LIMITS.callMs),
+    retryAfterCapMs: seconds('MADRUGADA_RETRY_AFTER_CAP_SECONDS', DEFAULT_LIMITS.retryAfterCapMs),
     maxWaitMs: seconds('MADRUGADA_MAX_WAIT_SECONDS', DEFAULT_LIMITS.maxWaitMs),
     maxIdenticalCalls: number(environment, 'MADRUGADA_MAX_IDENTICAL_CALLS', DEFAULT_LIMITS.maxIdenticalCalls),
   };

@@ -4,6 +4,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { Deadline } from '../../src/journal/deadline.ts';
 import { dispatchesOf, kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
 import { ask, journalBench } from '../support/journal-bench.ts';
+import { streamEvents } from '../support/scripted-provider.ts';
 
 const bench = journalBench();
 afterEach(() => vi.restoreAllMocks());
@@ -105,6 +106,29 @@ for (const [what, begin] of [
     expect(await kindsOf(bench.db, batch)).toEqual(['1.1 unknown']);
     expect((await dispatchesOf(bench.db, batch))[0]?.error).toContain('no whole response within 0.4 s');
   });
+
+test('a stream that stalls is given up after the limit for silence, long before the deadline', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add({ limits: { maxDispatches: 1, idleMs: 300 } });
+  bench.provider.script = (exchange) => {
+    exchange.openStream();
+    void exchange.send(streamEvents(1, 'a part').slice(0, 3).join(''));
+  };
+  await worker.attempt(batch, (task) => ask(task, 'one'));
+
+  expect(await kindsOf(bench.db, batch)).toEqual(['1.1 unknown']);
+  expect((await dispatchesOf(bench.db, batch))[0]?.error).toBe('the response stalled: nothing came for 0.3 s');
+});
+
+test('a response that does not begin is given up after the limit for its headers', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add({ limits: { maxDispatches: 1, headersMs: 300 } });
+  bench.provider.hold();
+  await worker.attempt(batch, (task) => ask(task, 'one'));
+
+  expect(await kindsOf(bench.db, batch)).toEqual(['1.1 unknown']);
+  expect((await dispatchesOf(bench.db, batch))[0]?.error).toBe('no response began within 0.3 s');
+});
 
 test('after a deadline of its own the sender pays again under policy pay_again, and both dispatches are named', async () => {
   const batch = await loadTestBatch(bench.db);

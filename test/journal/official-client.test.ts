@@ -59,6 +59,30 @@ test('whatever the clients would retry, all requests of one call have a row, and
   expect((await kindsOf(bench.db, batch)).length).toBe(4);
 });
 
+test('a client that loses patience and repeats its request waits for the first one: only that is sent and paid', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add();
+  bench.provider.hold();
+  const repeated = Promise.withResolvers<void>();
+  const attempt = await worker.start(batch, async (task) => {
+    let requests = 0;
+    const fetch: typeof task.fetch = (...args) => {
+      requests += 1;
+      if (requests === 2) repeated.resolve();
+      return task.fetch(...args);
+    };
+    const client = new Anthropic({ apiKey: 'dummy', baseURL: bench.provider.url, fetch, timeout: 500, maxRetries: 9 });
+    return (await client.messages.create(question('one'))).id;
+  });
+  const exchange = await bench.provider.arrival(1);
+  await repeated.promise;
+  exchange.message();
+
+  expect((await attempt.result).ending).toBe('completed');
+  expect(await kindsOf(bench.db, batch)).toEqual(['1.1 charged']);
+  expect(bench.provider.requestCount).toBe(1);
+});
+
 for (const [way, call] of ways)
   test(`${way} gets the same message live and replayed`, async () => {
     const batch = await loadTestBatch(bench.db);

@@ -4,6 +4,7 @@ import type { Task } from '../../src/agent/task.ts';
 import { openAlerts } from '../../src/batch/alerts.ts';
 import { dispatchesOf, kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
 import { ask, fetchMessage, journalBench } from '../support/journal-bench.ts';
+import { moveClock } from '../support/move-clock.ts';
 import type { Exchange } from '../support/scripted-provider.ts';
 import { until } from '../support/until.ts';
 
@@ -232,4 +233,64 @@ test('code that asks again after a refusal gets a new dispatch of the same call,
     ['refused', 'answer to flaky'],
   ]);
   expect(await kindsOf(bench.db, batch)).toEqual(['1.1 refused', '1.2 charged', '2.1 charged']);
+});
+
+for (const [what, body, words] of [
+  ['the page of a proxy', '<html>Please log in</html>', 'its body is not JSON: <html>Please log in</html>'],
+  ['an empty body', '', 'its body is empty'],
+  ['JSON that is no message', '{"ok":true}', 'its JSON is no message: {"ok":true}'],
+] as const)
+  test(`a success that is ${what} is no answer: it stays in doubt, and is asked again`, async () => {
+    const batch = await loadTestBatch(bench.db);
+    const worker = await bench.workers.add();
+    bench.provider.script = (exchange) => (exchange.number === 1 ? exchange.respond(200, body) : exchange.message());
+    const result = await worker.attempt(batch, (task) => ask(task, 'one'));
+
+    expect(result.ending).toBe('completed');
+    expect(await kindsOf(bench.db, batch)).toEqual(['1.1 unknown', '1.2 charged']);
+    expect((await dispatchesOf(bench.db, batch))[0]?.error).toBe(`HTTP 200 that is no answer: ${words}`);
+  });
+
+test('a spending limit that looks like a rate limit stops the batch after one request', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add();
+  bench.provider.script = (exchange) =>
+    exchange.refuse(429, 'rate_limit_error', SOON, 'You have reached your specified API usage limits.');
+  const result = await worker.attempt(batch, (task) => ask(task, 'one'));
+
+  expect(result.ending).toBe('stopped');
+  expect(bench.provider.requestCount).toBe(1);
+});
+
+test('a provider that asks to wait for a day is believed for an hour and its spread', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add();
+  bench.provider.script = (exchange) => exchange.refuse(429, 'rate_limit_error', { 'retry-after': '86400' });
+  await worker.attempt(batch, (task) => ask(task, 'one'));
+  const waits = Number((await taskOf(bench.db, batch)).not_before) - Date.now();
+
+  expect(waits).toBeLessThanOrEqual(1.25 * 3_600_000);
+});
+
+test('a call whose time is used up shows its last refusal, although it has dispatches left', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add({ limits: { callMs: 1_000_000, maxWaitMs: 4_000_000 } });
+  bench.provider.script = (exchange) => exchange.refuse(429, 'rate_limit_error', { 'retry-after': '2000' });
+  const result = await worker.attempt(batch, (task) => ask(task, 'one'));
+
+  expect(result).toMatchObject({ ending: 'failed', message: expect.stringContaining('HTTP 429: no') });
+  expect(bench.provider.requestCount).toBe(1);
+});
+
+test('the time of a call counts on while its task is parked', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add({ limits: { callMs: 6_000_000 } });
+  bench.provider.script = (exchange) => exchange.refuse(429, 'rate_limit_error', { 'retry-after': '3600' });
+  const first = await worker.attempt(batch, (task) => ask(task, 'one'));
+  await moveClock(bench.db, '4501 seconds');
+  const second = await worker.attempt(batch, (task) => ask(task, 'one'));
+  const third = await worker.attempt(batch, (task) => ask(task, 'one')); // what the code has seen begins a new count
+  await moveClock(bench.db, '-4501 seconds');
+
+  expect([first.ending, second.ending, third.ending]).toEqual(['parked', 'failed', 'parked']);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Task } from '../../src/agent/task.ts';
 import { dispatchesOf, kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
-import { fetchMessage, journalBench, question } from '../support/journal-bench.ts';
+import { ask, fetchMessage, journalBench, question } from '../support/journal-bench.ts';
 import { type Exchange, streamEvents } from '../support/scripted-provider.ts';
 import { stallCommits } from '../support/stalled-commit.ts';
 import { until } from '../support/until.ts';
@@ -239,4 +239,63 @@ test('usage and cost of a stream are those of its last event', async () => {
 
   expect((await taskOf(bench.db, batch)).result).toBe(20);
   expect(rows).toEqual([{ input_tokens: 10, output_tokens: 20, cost_usd: '0.00011', message_id: 'msg_1' }]);
+});
+
+test('a stream whose connection stays open after its last event ends with that event, and the connection is closed', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add();
+  bench.provider.script = (exchange) => startStream(exchange, EVENTS.join(''));
+  const result = await worker.attempt(batch, async (task) => readAll(await fetchMessage(task, 'one')));
+  await bench.provider.exchanges[0]?.closed;
+
+  expect(result.ending).toBe('completed');
+  expect((await taskOf(bench.db, batch)).result).toBe(EVENTS.join(''));
+  expect(await kindsOf(bench.db, batch)).toEqual(['1.1 charged']);
+});
+
+const CREDIT = {
+  type: 'error',
+  error: { type: 'invalid_request_error', message: 'Your credit balance is too low to access the Anthropic API.' },
+};
+
+test('a stream that says there is no credit stops the batch after one request, though its connection stays open', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add();
+  bench.provider.script = (exchange) => startStream(exchange, `event: error\ndata: ${JSON.stringify(CREDIT)}\n\n`);
+  const result = await worker.attempt(batch, async (task) => readAll(await fetchMessage(task, 'one')));
+
+  expect(result).toMatchObject({ ending: 'stopped', message: expect.stringContaining('credit balance is too low') });
+  expect(await kindsOf(bench.db, batch)).toEqual(['1.1 refused']);
+  expect(bench.provider.requestCount).toBe(1);
+});
+
+for (const [type, isFinal] of [
+  ['overloaded_error', false],
+  ['invalid_request_error', true],
+] as const)
+  test(`a stream refused to the last with ${type} ${isFinal ? 'fails its task' : 'leaves its task to another attempt'}`, async () => {
+    const batch = await loadTestBatch(bench.db);
+    const worker = await bench.workers.add({ limits: { maxDispatches: 1 } });
+    const error = { type: 'error', error: { type, message: 'no' } };
+    bench.provider.script = (exchange) => startStream(exchange, `data: ${JSON.stringify(error)}\n\n`);
+    const result = await worker.attempt(batch, (task) => ask(task, 'one'));
+
+    expect(result).toMatchObject({ ending: 'failed', isFinal });
+  });
+
+test('a stream that brought beginning and error at once breaks off for the code, live and on replay', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const worker = await bench.workers.add({ limits: { maxDispatches: 1 } });
+  const text = `${BEGINNING}data: {"type":"error","error":{"type":"overloaded_error","message":"no"}}\n\n`;
+  bench.provider.script = (exchange) => (exchange.prompt === 'next' ? exchange.message() : startStream(exchange, text));
+  const seen: string[] = [];
+  const run = async (task: Task) => {
+    seen.push(await readAll(await fetchMessage(task, 'one')));
+    await fetchMessage(task, 'next');
+    if (seen.length === 1) throw new Error('the program breaks here');
+  };
+  await worker.attempt(batch, run);
+  await worker.attempt(batch, run);
+
+  expect(seen).toEqual(Array(2).fill(`${text}[broke off: error in the stream: no]`));
 });

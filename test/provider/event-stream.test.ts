@@ -59,7 +59,6 @@ for (const last of [
   'data: [DONE]\n\n',
   event({ type: 'response.completed', response: { id: 'r' } }),
   event({ type: 'response.incomplete', response: { id: 'r' } }),
-  event({ type: 'response.failed', response: { id: 'r' } }),
 ])
   test(`${last.trim()} is the last event of an answer`, () => {
     expect(read(event({ type: 'response.created' }), last).isComplete).toBe(true);
@@ -140,3 +139,17 @@ test('a line of ten megabytes in many chunks is read', () => {
   for (let from = 0; from < line.length; from += 16_384) reader.push(line.subarray(from, from + 16_384));
   expect(reader.isComplete).toBe(true);
 });
+
+for (const [name, last] of [
+  ['its last event', 'data: {"type":"message_stop"}'],
+  ['an error', 'data: {"type":"error","error":{"type":"api_error"}}'],
+] as const)
+  for (const lineEnd of ['\n', '\r\n'])
+    test(`a stream is over with ${name} and the empty line that follows (${JSON.stringify(lineEnd)}), not before`, () => {
+      const reader = new EventStreamReader();
+      const isOver = [...`data: {}${lineEnd}${lineEnd}${last}${lineEnd}${lineEnd}`].map((byte) => {
+        reader.push(Buffer.from(byte));
+        return reader.isOver;
+      });
+      expect(isOver.indexOf(true)).toBe(isOver.length - 1);
+    });
