@@ -11,6 +11,7 @@ import { loadTestBatch } from '../support/attempts.ts';
 import { runCommand } from '../support/command.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { moveClock } from '../support/move-clock.ts';
+import { openTransaction } from '../support/open-transaction.ts';
 import { testFolder } from '../support/test-folder.ts';
 
 let db: TestDatabase;
@@ -78,6 +79,18 @@ test('of many processes that deliver at the same time, one delivers an alert', a
   await raise();
   await Promise.all(Array.from({ length: 8 }, () => deliver({ webhook: hook.url })));
   expect(hook.bodies).toHaveLength(1);
+});
+
+test('a delivery that another process is just claiming is left to it', async () => {
+  const hook = await webhook(500);
+  await raise();
+  await deliver({ webhook: hook.url });
+  await moveClock(db, '31 seconds');
+  const other = await openTransaction(db);
+  await other.client.query(`SELECT madrugada.claim_delivery(ARRAY['webhook'])`);
+  const { delivered, failures } = await deliver({ webhook: hook.url });
+
+  expect([delivered, failures]).toEqual([0, []]);
 });
 
 test('a delivery that is refused is tried again when its back-off is over, and not before', async () => {
