@@ -104,7 +104,7 @@ async function dispatchOnce(
 
   const reception = new Reception((chunk) => passOn(call, chunk, reception));
   const end = deadline.maySend
-    ? await send(env.dispatcher, call.request, tag, deadline, reception)
+    ? await send(env.dispatcher, call.request, { tag, tagging: env.tagging }, deadline, reception)
     : ({ kind: 'not sent', error: 'too late to be sent' } as const);
   await failpoint('journal.outcome.before', lease.key);
   const ending = endingOf(end, reception);

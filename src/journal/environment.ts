@@ -2,6 +2,7 @@ import type { Pool } from 'pg';
 import type { Dispatcher } from 'undici';
 import type { PriceBook } from '../provider/prices.ts';
 import type { JournalWriter } from './journal-writer.ts';
+import type { Tagging } from './tag.ts';
 
 /** How long and how often, for every call of a process. Times in milliseconds. */
 export interface Limits {
@@ -25,6 +26,7 @@ export interface JournalEnvironment {
   dispatcher: Dispatcher;
   prices: PriceBook;
   limits: Limits;
+  tagging: Tagging;
   /** Told of every charge, for the progress of the night: dollars, undefined where the price is not known. */
   onCharge: (usd: string | undefined) => void;
   /** `MADRUGADA_ALWAYS_REPLAY`: every live answer abandons the run, which then starts over from the journal. */

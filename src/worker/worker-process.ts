@@ -4,6 +4,7 @@ import type { ProviderAccess } from '../agent/task.ts';
 import { MadrugadaError, messageOf } from '../errors.ts';
 import type { JournalEnvironment, Limits } from '../journal/environment.ts';
 import { JournalWriter } from '../journal/journal-writer.ts';
+import type { Tagging } from '../journal/tag.ts';
 import { thisProcess } from '../lease/process-identity.ts';
 import { leaveWorker, registerWorker } from '../lease/worker-row.ts';
 import { openClient, openPool } from '../postgres/connect.ts';
@@ -26,6 +27,7 @@ export interface WorkerOptions {
   batchKey: string | undefined;
   access: ProviderAccess;
   limits: Limits;
+  tagging: Tagging;
   hungMs: number;
   stuckMs: number;
   alwaysReplay: boolean;
@@ -108,10 +110,10 @@ export class WorkerProcess {
   }
 
   async #environment(pool: JournalEnvironment['pool'], writer: JournalWriter): Promise<JournalEnvironment> {
-    const { limits, alwaysReplay, onCharge } = this.#options;
+    const { limits, tagging, alwaysReplay, onCharge } = this.#options;
     // a provider's answers may be as slow as the dispatch deadline allows; connecting may not
     const dispatcher = new HttpAgent({ connect: { timeout: 10_000 }, keepAliveTimeout: 30_000 });
-    return { writer, pool, dispatcher, prices: await readPrices(pool), limits, alwaysReplay, onCharge };
+    return { writer, pool, dispatcher, prices: await readPrices(pool), limits, tagging, alwaysReplay, onCharge };
   }
 
   async #serve(workerId: number, env: JournalEnvironment): Promise<void> {

@@ -8,6 +8,7 @@ import { DEFAULT_LIMITS, type JournalEnvironment, type Limits } from '../../src/
 import { JournalWriter } from '../../src/journal/journal-writer.ts';
 import type { Lease } from '../../src/journal/lease.ts';
 import type { Session } from '../../src/journal/session.ts';
+import { HEADER_ONLY, type Tagging } from '../../src/journal/tag.ts';
 import { type ClaimedTask, claimTask } from '../../src/lease/claim.ts';
 import { thisProcess } from '../../src/lease/process-identity.ts';
 import { leaveWorker, registerWorker } from '../../src/lease/worker-row.ts';
@@ -168,6 +169,7 @@ export class TestWorker {
 /** What a worker of a test may differ in. */
 export interface WorkerSettings {
   limits?: Partial<Limits>;
+  tagging?: Tagging;
   alwaysReplay?: boolean;
   /** Opens the journal's connection; for tests that break it. */
   connectJournal?: (connect: () => Promise<Client>) => Promise<Client>;
@@ -187,6 +189,7 @@ export class TestWorkers {
   /** Registers a worker under this process's identity and opens its connections. */
   async add({
     limits = {},
+    tagging = HEADER_ONLY,
     alwaysReplay = false,
     connectJournal = (connect) => connect(),
   }: WorkerSettings = {}): Promise<TestWorker> {
@@ -201,6 +204,7 @@ export class TestWorkers {
       dispatcher,
       prices: await readPrices(pool),
       limits: { ...DEFAULT_LIMITS, ...limits },
+      tagging,
       onCharge: () => undefined,
       alwaysReplay,
     };
