@@ -21,6 +21,9 @@ const VARIABLES = {
   hungSeconds: 'MADRUGADA_HUNG_SECONDS',
   stuckSeconds: 'MADRUGADA_STUCK_SECONDS',
   lookUp: 'MADRUGADA_LOOK_UP',
+  tagHeaders: 'MADRUGADA_TAG_HEADERS',
+  tagLitellm: 'MADRUGADA_TAG_LITELLM',
+  tagBody: 'MADRUGADA_TAG_BODY',
 } as const;
 
 /**
@@ -32,11 +35,18 @@ export async function applyConfig(command: Command): Promise<void> {
   if (!existsSync(file)) return;
   const { readConfig } = await import('./config.ts');
   for (const [name, value] of Object.entries(await readConfig(file))) {
-    if (isVariable(name)) process.env[VARIABLES[name]] ||= String(value);
+    if (value === undefined) continue;
+    if (isVariable(name)) process.env[VARIABLES[name]] ||= textOf(value);
     else if (command.getOptionValueSource(name) === 'default') command.setOptionValueWithSource(name, value, 'config');
   }
 }
 
 function isVariable(name: string): name is keyof typeof VARIABLES {
   return name in VARIABLES;
+}
+
+/** As the environment spells it: a switch that is on is 1. */
+function textOf(value: string | number | boolean): string {
+  if (typeof value !== 'boolean') return String(value);
+  return value ? '1' : '0';
 }

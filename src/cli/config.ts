@@ -22,6 +22,9 @@ const configSchema = z.strictObject({
   hungSeconds: seconds.optional(),
   stuckSeconds: seconds.optional(),
   lookUp: z.string().optional(),
+  tagHeaders: z.string().optional(),
+  tagLitellm: z.boolean().optional(),
+  tagBody: z.boolean().optional(),
   /** Defaults of the flags of these names, for the commands that have them. */
   workers: count.optional(),
   concurrency: count.optional(),

@@ -80,7 +80,7 @@ function foldedForTerminal(lines: string[]): string {
 function nextStep({ key, state, failure, waitingFor }: ShownTask): string[] {
   if (waitingFor === 'settlement')
     return [
-      'next: look the call in doubt up on the provider’s bill; to pay it again all the same:',
+      'next: settle the call in doubt: madrugada doubt list names it and says how; to pay it again all the same:',
       `  madrugada retry ${key} --by WHO --reason TEXT --pay-again-from SEQ`,
     ];
   if (state !== 'failed') return [];

@@ -132,7 +132,7 @@ async function dispatchOnce(
 
   const reception = new Reception((chunk) => passOn(call, chunk, reception));
   const end = deadline.maySend
-    ? await send(env, call.request, tag, deadline, call.brake, reception)
+    ? await send(env, call.request, { tag, tagging: env.tagging }, deadline, call.brake, reception)
     : ({ kind: 'not sent', error: 'too late to be sent' } as const);
   await failpoint('journal.outcome.before', lease.key);
   const ending = endingOf(end, call.request, reception);

@@ -4,6 +4,7 @@ import type { Pace } from '../provider/pace.ts';
 import type { PriceBook } from '../provider/prices.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import type { LookUp } from './look-up.ts';
+import type { Tagging } from './tag.ts';
 
 /** How long and how often, for every call of a process. Times in milliseconds. */
 export interface Limits {
@@ -50,6 +51,7 @@ export interface JournalEnvironment {
   limits: Limits;
   /** Where a dispatch in doubt is looked up before it is paid again; undefined: nowhere. */
   lookUp: LookUp | undefined;
+  tagging: Tagging;
   /** Told of every charge, for the progress of the night: dollars, undefined where the price is not known. */
   onCharge: (usd: string | undefined) => void;
   /** `MADRUGADA_ALWAYS_REPLAY`: every live answer abandons the run, which then starts over from the journal. */

@@ -4,6 +4,7 @@ import type { Brake } from './brake.ts';
 import type { Deadline } from './deadline.ts';
 import type { JournalEnvironment, Limits } from './environment.ts';
 import type { JournaledRequest } from './request.ts';
+import { type CarriedTag, taggedBody, tagHeaders } from './tag.ts';
 
 /** How sending ended: nothing left the process, the response came whole, or something left and no whole response came back. */
 export type SendEnd = { kind: 'not sent'; error: string } | { kind: 'whole' } | { kind: 'broken'; error: string };
@@ -38,7 +39,7 @@ const HOP_HEADERS = new Set([
 export function send(
   { dispatcher, limits }: Pick<JournalEnvironment, 'dispatcher' | 'limits'>,
   request: JournaledRequest,
-  tag: string,
+  tag: CarriedTag,
   deadline: Deadline,
   brake: Brake,
   sink: ResponseSink,
@@ -73,7 +74,7 @@ export function send(
         path: request.url.pathname + request.url.search,
         method: request.method as Dispatcher.HttpMethod,
         headers: headersToSend(request, tag),
-        body: request.body.length === 0 ? null : request.body,
+        body: request.body.length === 0 ? null : taggedBody(request, tag),
         headersTimeout: limits.headersMs,
         bodyTimeout: limits.idleMs,
       },
@@ -112,10 +113,11 @@ function describe(error: Error, { headersMs, idleMs }: Limits): string {
   return code + messageOf(error);
 }
 
-function headersToSend(request: JournaledRequest, tag: string): Record<string, string> {
-  const headers: Record<string, string> = { 'accept-encoding': 'identity', 'x-madrugada-tag': tag };
+/** The tag goes before what the agent has set there: by it the bill's lines find their dispatch. */
+function headersToSend(request: JournaledRequest, tag: CarriedTag): Record<string, string> {
+  const headers: Record<string, string> = { 'accept-encoding': 'identity' };
   for (const [name, value] of request.headers) if (!HOP_HEADERS.has(name)) headers[name] = value;
-  return headers;
+  return { ...headers, ...tagHeaders(request, tag) };
 }
 
 /** What of a response's headers is kept. */

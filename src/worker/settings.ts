@@ -3,12 +3,14 @@ import { type AlertChannels, alertChannels } from '../batch/alert-channels.ts';
 import { MadrugadaError } from '../errors.ts';
 import { DEFAULT_LIMITS, type Limits } from '../journal/environment.ts';
 import type { LookUp } from '../journal/look-up.ts';
+import type { Tagging } from '../journal/tag.ts';
 
 /** The settings of a worker process that come from its environment. */
 export interface WorkerSettings {
   access: ProviderAccess;
   limits: Limits;
   lookUp: LookUp | undefined;
+  tagging: Tagging;
   hungMs: number;
   stuckMs: number;
   alwaysReplay: boolean;
@@ -23,7 +25,8 @@ const HUNG_SECONDS = 120;
  * Reads `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `MADRUGADA_DISPATCH_SECONDS` (total time of one dispatch), `MADRUGADA_HEADERS_SECONDS`,
  * `MADRUGADA_IDLE_SECONDS`, `MADRUGADA_REST_SECONDS`, `MADRUGADA_MAX_DISPATCHES`, `MADRUGADA_CALL_SECONDS`,
  * `MADRUGADA_RETRY_AFTER_CAP_SECONDS`, `MADRUGADA_MAX_WAIT_SECONDS`, `MADRUGADA_MAX_IDENTICAL_CALLS`, `MADRUGADA_HUNG_SECONDS`, `MADRUGADA_STUCK_SECONDS`,
- * `MADRUGADA_LOOK_UP`, `MADRUGADA_ALWAYS_REPLAY` and where alerts go (alertChannels).
+ * `MADRUGADA_LOOK_UP`, `MADRUGADA_ALWAYS_REPLAY` and where alerts go (alertChannels);
+ * `MADRUGADA_TAG_HEADERS` (names, separated by commas), `MADRUGADA_TAG_LITELLM` and `MADRUGADA_TAG_BODY`.
  */
 export function workerSettings(environment: NodeJS.ProcessEnv): WorkerSettings {
   const seconds = (name: string, fallbackMs: number) => number(environment, name, fallbackMs / 1000) * 1000;
@@ -44,6 +47,7 @@ export function workerSettings(environment: NodeJS.ProcessEnv): WorkerSettings {
     access,
     limits,
     lookUp: lookUp(environment.MADRUGADA_LOOK_UP, access),
+    tagging: tagging(environment),
     hungMs: seconds('MADRUGADA_HUNG_SECONDS', HUNG_SECONDS * 1000),
     stuckMs: seconds('MADRUGADA_STUCK_SECONDS', limits.dispatchMs + STUCK_MARGIN_MS),
     alertChannels: alertChannels(environment),
@@ -67,6 +71,29 @@ function lookUp(urlTemplate: string | undefined, { apiKey }: ProviderAccess): Lo
       `MADRUGADA_LOOK_UP must be a URL in which {tag} stands for the tag of a dispatch, not "${urlTemplate}"`,
     );
   return { urlTemplate, apiKey };
+}
+
+/** As RFC 9110 spells a name. */
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
+/** What the request cannot do without. */
+const TAKEN_HEADERS =
+  /^(authorization|x-api-key|anthropic-.*|content-.*|accept|accept-encoding|host|connection|transfer-encoding|cookie)$/;
+
+function tagging(environment: NodeJS.ProcessEnv): Tagging {
+  const headers = (environment.MADRUGADA_TAG_HEADERS ?? '')
+    .split(',')
+    .map((name) => name.trim().toLowerCase())
+    .filter((name) => name !== '');
+  for (const name of headers)
+    if (!HEADER_NAME.test(name) || TAKEN_HEADERS.test(name))
+      throw new MadrugadaError(
+        `MADRUGADA_TAG_HEADERS: "${name}" cannot carry a tag; name headers that your gateway logs, such as x-request-tag`,
+      );
+  return {
+    headers,
+    litellm: environment.MADRUGADA_TAG_LITELLM === '1',
+    body: environment.MADRUGADA_TAG_BODY === '1',
+  };
 }
 
 function number(environment: NodeJS.ProcessEnv, name: string, fallback: number): number {

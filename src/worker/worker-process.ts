@@ -8,6 +8,7 @@ import { MadrugadaError, messageOf } from '../errors.ts';
 import type { JournalEnvironment, Limits } from '../journal/environment.ts';
 import { JournalWriter } from '../journal/journal-writer.ts';
 import type { LookUp } from '../journal/look-up.ts';
+import type { Tagging } from '../journal/tag.ts';
 import { thisProcess } from '../lease/process-identity.ts';
 import { leaveWorker, registerWorker } from '../lease/worker-row.ts';
 import { openClient, openPool } from '../postgres/connect.ts';
@@ -33,6 +34,7 @@ export interface WorkerOptions {
   access: ProviderAccess;
   limits: Limits;
   lookUp: LookUp | undefined;
+  tagging: Tagging;
   hungMs: number;
   stuckMs: number;
   alwaysReplay: boolean;
@@ -124,10 +126,21 @@ export class WorkerProcess {
   }
 
   async #environment(pool: JournalEnvironment['pool'], writer: JournalWriter, pace: Pace): Promise<JournalEnvironment> {
-    const { limits, lookUp, alwaysReplay, onCharge } = this.#options;
+    const { limits, lookUp, tagging, alwaysReplay, onCharge } = this.#options;
     // a provider's answers may be as slow as the dispatch deadline allows; connecting may not
     const dispatcher = new HttpAgent({ connect: { timeout: 10_000 }, keepAliveTimeout: 30_000 });
-    return { writer, pool, dispatcher, prices: await readPrices(pool), pace, limits, lookUp, alwaysReplay, onCharge };
+    return {
+      writer,
+      pool,
+      dispatcher,
+      prices: await readPrices(pool),
+      pace,
+      limits,
+      lookUp,
+      tagging,
+      alwaysReplay,
+      onCharge,
+    };
   }
 
   async #serve(workerId: number, env: JournalEnvironment): Promise<void> {

@@ -8,6 +8,7 @@ import { DEFAULT_LIMITS, type JournalEnvironment, type Limits } from '../../src/
 import { JournalWriter } from '../../src/journal/journal-writer.ts';
 import type { Lease } from '../../src/journal/lease.ts';
 import type { Session } from '../../src/journal/session.ts';
+import { HEADER_ONLY, type Tagging } from '../../src/journal/tag.ts';
 import { type ClaimedTask, claimTask } from '../../src/lease/claim.ts';
 import { thisProcess } from '../../src/lease/process-identity.ts';
 import { leaveWorker, registerWorker } from '../../src/lease/worker-row.ts';
@@ -171,6 +172,7 @@ export class TestWorker {
 /** What a worker of a test may differ in. */
 export interface WorkerSettings {
   limits?: Partial<Limits>;
+  tagging?: Tagging;
   alwaysReplay?: boolean;
   /** Path at the provider, with `{tag}`. */
   lookUpPath?: string;
@@ -192,6 +194,7 @@ export class TestWorkers {
   /** Registers a worker under this process's identity and opens its connections. */
   async add({
     limits = {},
+    tagging = HEADER_ONLY,
     alwaysReplay = false,
     lookUpPath,
     connectJournal = (connect) => connect(),
@@ -209,6 +212,7 @@ export class TestWorkers {
       pace: new Pace(pool),
       limits: { ...DEFAULT_LIMITS, ...limits },
       lookUp: lookUpPath === undefined ? undefined : { urlTemplate: this.#baseUrl + lookUpPath, apiKey: 'dummy' },
+      tagging,
       onCharge: () => undefined,
       alwaysReplay,
     };
