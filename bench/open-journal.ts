@@ -32,6 +32,8 @@ export async function openJournal(url: string): Promise<OpenJournal> {
     prices: await readPrices(pool),
     pace: new Pace(pool),
     limits: DEFAULT_LIMITS,
+    lookUp: undefined,
+    tagging: { headers: [], litellm: false, body: false },
     onCharge: () => undefined,
     alwaysReplay: false,
   };
