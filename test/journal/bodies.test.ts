@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import type { Task } from '../../src/agent/task.ts';
 import { dispatchesOf, kindsOf, loadTestBatch } from '../support/attempts.ts';
-import { fetchBody, journalBench, question } from '../support/journal-bench.ts';
+import { countBody, fetchMessage, journalBench, question } from '../support/journal-bench.ts';
 import { messageOf } from '../support/scripted-provider.ts';
 
 const bench = journalBench();
@@ -36,8 +36,12 @@ for (const [what, body] of bodies)
     bench.provider.script = (exchange) => exchange.respond(200, body, { 'content-type': 'application/json' });
     const received: Buffer[] = [];
     const run = async (task: Task) => {
+<<<<<<< ours
       const headers = { 'content-type': 'application/json' };
       const response = await task.fetch(`${task.anthropic.baseURL}/v1/files`, { method: 'POST', body, headers });
+=======
+      const response = await countBody(task, body, { headers: { 'content-type': 'application/json' } });
+>>>>>>> theirs
       received.push(Buffer.from(await response.arrayBuffer()));
       if (received.length === 1) throw new Error('the program breaks here');
     };
@@ -57,7 +61,7 @@ async function recordAnswer(answer: object): Promise<string[]> {
   const worker = await bench.workers.add();
   bench.provider.script = (exchange) =>
     exchange.respond(200, JSON.stringify(answer), { 'content-type': 'application/json' });
-  await worker.attempt(batch, async (task) => (await fetchBody(task, '{"model":"m"}')).status);
+  await worker.attempt(batch, async (task) => (await fetchMessage(task, 'one')).status);
   return kindsOf(bench.db, batch);
 }
 
@@ -79,7 +83,7 @@ test('a refusal whose message holds a NUL character is recorded, and still a ref
   const batch = await loadTestBatch(bench.db);
   const worker = await bench.workers.add({ limits: { maxDispatches: 1 } });
   bench.provider.script = (exchange) => exchange.refuse(429, 'rate_limit_error', {}, 'slow\0down');
-  await worker.attempt(batch, async (task) => (await fetchBody(task, '{}')).status);
+  await worker.attempt(batch, async (task) => (await fetchMessage(task, 'one')).status);
 
   expect(await kindsOf(bench.db, batch)).toEqual(['1.1 refused']);
   expect((await dispatchesOf(bench.db, batch))[0]?.error).toMatch(/slow.?down/);
@@ -88,7 +92,7 @@ test('a refusal whose message holds a NUL character is recorded, and still a ref
 test('a request that names a model with a NUL character is sent and recorded', async () => {
   const batch = await loadTestBatch(bench.db);
   const worker = await bench.workers.add();
-  await worker.attempt(batch, async (task) => (await fetchBody(task, JSON.stringify({ model: 'a\0b' }))).status);
+  await worker.attempt(batch, async (task) => (await countBody(task, JSON.stringify({ model: 'a\0b' }))).status);
 
   expect(await kindsOf(bench.db, batch)).toEqual(['1.1 charged']);
 });
@@ -97,7 +101,7 @@ test('secrets of the request are sent and not recorded', async () => {
   const batch = await loadTestBatch(bench.db);
   const worker = await bench.workers.add();
   const headers = { authorization: 'Bearer secret-1', 'x-api-key': 'secret-2' };
-  await worker.attempt(batch, async (task) => (await fetchBody(task, '{}', { headers })).status);
+  await worker.attempt(batch, async (task) => (await fetchMessage(task, 'one', { headers })).status);
 
   expect(bench.provider.exchanges[0]?.headers).toMatchObject(headers);
   const { rows } = await bench.db.pool.query(
@@ -111,9 +115,14 @@ test('secrets of the request are sent and not recorded', async () => {
 test('a cookie that the provider sets is not recorded', async () => {
   const batch = await loadTestBatch(bench.db);
   const worker = await bench.workers.add();
+<<<<<<< ours
   bench.provider.script = (exchange) =>
     exchange.respond(200, JSON.stringify(messageOf(1, 'x')), { 'set-cookie': 'session=secret' });
   await worker.attempt(batch, async (task) => (await fetchBody(task, '{}')).status);
+=======
+  bench.provider.script = (exchange) => exchange.respond(200, '{}', { 'set-cookie': 'session=secret' });
+  await worker.attempt(batch, async (task) => (await fetchMessage(task, 'one')).status);
+>>>>>>> theirs
   const { rows } = await bench.db.pool.query(
     'SELECT response_headers FROM madrugada.call_outcome WHERE batch_key = $1',
     [batch],
@@ -125,7 +134,7 @@ test('a cookie that the provider sets is not recorded', async () => {
 test('no word of the task reaches the provider in its tag', async () => {
   const batch = await loadTestBatch(bench.db);
   const worker = await bench.workers.add();
-  await worker.attempt(batch, async (task) => (await fetchBody(task, '{}')).status);
+  await worker.attempt(batch, async (task) => (await fetchMessage(task, 'one')).status);
 
   expect(bench.provider.exchanges[0]?.headers['x-madrugada-tag']).toMatch(/^[0-9a-f]{32}$/);
 });

@@ -3,8 +3,12 @@ import { buildConnector, Agent as HttpAgent } from 'undici';
 import { afterEach, expect, test, vi } from 'vitest';
 import { Deadline } from '../../src/journal/deadline.ts';
 import { dispatchesOf, kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
+<<<<<<< ours
 import { ask, journalBench } from '../support/journal-bench.ts';
 import { streamEvents } from '../support/scripted-provider.ts';
+=======
+import { ask, journalBench, question } from '../support/journal-bench.ts';
+>>>>>>> theirs
 
 const bench = journalBench();
 afterEach(() => vi.restoreAllMocks());
@@ -76,7 +80,7 @@ test('a connection that is refused has sent nothing: not a doubt', async () => {
   const worker = await bench.workers.add({ limits: { maxDispatches: 1 } });
   const port = await freePort();
   await worker.attempt(batch, (task) =>
-    task.fetch(`http://127.0.0.1:${port}/v1/messages`, { method: 'POST', body: '{}' }),
+    task.fetch(`http://127.0.0.1:${port}/v1/messages`, { method: 'POST', body: JSON.stringify(question('one')) }),
   );
 
   const [row] = await dispatchesOf(bench.db, batch);

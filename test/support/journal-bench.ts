@@ -56,3 +56,12 @@ export function fetchBody(
 ): Promise<Response> {
   return task.fetch(`${task.anthropic.baseURL}/v1/messages`, { method: 'POST', body, ...init });
 }
+
+/** Posts any body to have its tokens counted, which is free: one whose price nobody can say is not sent anywhere else. */
+export function countBody(
+  task: Task,
+  body: NonNullable<RequestInit['body']>,
+  init: RequestInit = {},
+): Promise<Response> {
+  return task.fetch(`${task.anthropic.baseURL}/v1/messages/count_tokens`, { method: 'POST', body, ...init });
+}

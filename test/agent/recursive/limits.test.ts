@@ -102,8 +102,8 @@ test('a hair above what was spent one more call is made', async () => {
   expect(bench.prompts).toHaveLength(3);
 });
 
-test('a limit in dollars ends the task with the first call of a model without a known price', async () => {
-  const options = { max_task_usd: '100', sub_model: 'brand-new' };
+test('a limit in dollars ends the task with the first answer of a model without a known price', async () => {
+  const options = { max_task_usd: '100' };
   bench.play({ [QUESTION]: [STUBBORN] }, (exchange) =>
     say(exchange, { message: 'x', differing: { model: 'brand-new' } }),
   );
@@ -111,7 +111,7 @@ test('a limit in dollars ends the task with the first call of a model without a 
 
   expect(result).toMatchObject({
     ending: 'failed',
-    message: 'model brand-new has no known price, so max_task_usd cannot be kept',
+    message: 'model claude-haiku-4-5 has no known price, so max_task_usd cannot be kept',
   });
   expect(bench.prompts).toEqual(['number 1']);
 });

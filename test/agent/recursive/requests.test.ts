@@ -28,10 +28,10 @@ test('without options a request holds nothing that nobody asked for', async () =
 test('models and output limits of root and sub-calls are options of their own', async () => {
   const { root, sub } = await requestsWith({
     ...{ root_model: 'claude-sonnet-4-6', max_tokens: '64000' },
-    ...{ sub_model: 'another-model', max_subcall_tokens: '63999' },
+    ...{ sub_model: 'claude-opus-4-6', max_subcall_tokens: '63999' },
   });
   expect(root).toMatchObject({ model: 'claude-sonnet-4-6', max_tokens: 64_000 });
-  expect(sub).toMatchObject({ model: 'another-model', max_tokens: 63_999 });
+  expect(sub).toMatchObject({ model: 'claude-opus-4-6', max_tokens: 63_999 });
 });
 
 test('effort goes to the root model alone', async () => {
