@@ -117,7 +117,9 @@ CREATE FUNCTION madrugada.claim_delivery(channels text[]) RETURNS TABLE (alert_i
 #variable_conflict use_column
 BEGIN
   INSERT INTO alert_delivery (alert_id, channel)
-    SELECT a.id, c FROM alert a, unnest(channels) c WHERE a.acknowledged_at IS NULL ON CONFLICT DO NOTHING;
+    SELECT a.id, c FROM alert a, unnest(channels) c
+     WHERE a.acknowledged_at IS NULL AND NOT EXISTS (SELECT FROM alert_delivery d WHERE d.alert_id = a.id AND d.channel = c)
+    ON CONFLICT DO NOTHING;
   RETURN QUERY
   WITH due AS (
     SELECT d.alert_id, d.channel FROM alert_delivery d JOIN alert a ON a.id = d.alert_id
