@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { retryTask } from '../../src/batch/retry-task.ts';
 import { type Settling, settleDoubt } from '../../src/bill/doubts.ts';
 import { openClient } from '../../src/postgres/connect.ts';
-import { kindsOf, loadTestBatch, type TestWorker, taskOf } from '../support/attempts.ts';
+import { type BatchOptions, kindsOf, loadTestBatch, type TestWorker, taskOf } from '../support/attempts.ts';
 import { ask, journalBench } from '../support/journal-bench.ts';
 
 const bench = journalBench();
@@ -18,8 +18,8 @@ afterAll(async () => {
 });
 
 /** A task under policy hold that waits because its only call broke off. */
-async function heldTask(): Promise<{ batch: string; task: string; worker: TestWorker }> {
-  const batch = await loadTestBatch(bench.db, { doubtPolicy: 'hold' });
+async function heldTask(options: BatchOptions = {}): Promise<{ batch: string; task: string; worker: TestWorker }> {
+  const batch = await loadTestBatch(bench.db, { doubtPolicy: 'hold', ...options });
   const worker = await bench.workers.add();
   bench.provider.script = (exchange) => exchange.cut();
   await worker.attempt(batch, (task) => ask(task, 'one'));
@@ -95,4 +95,22 @@ test('the retry that the message names pays a call settled as charged again', as
   await retryTask(client, task, ANA, 1);
 
   expect((await worker.attempt(batch, (task) => ask(task, 'one'))).ending).toBe('completed');
+});
+
+test.each([
+  ['not charged', { verdict: 'not_charged' }, '0'],
+  ['charged', { verdict: 'charged', usd: '0.0001', payAgain: false }, '0.0001'],
+] as const)('a doubt settled as %s holds no money of the budget any more', async (_, settling, spent) => {
+  const { batch, task } = await heldTask({ budgetUsd: '5' });
+  const money = async () => {
+    const { rows } = await bench.db.pool.query(
+      `SELECT trim_scale(spent_usd) AS spent, trim_scale(drawn_usd) AS drawn, held_usd > 0 AS holds, holds AS proven
+         FROM madrugada.audit_budget WHERE batch_key = $1`,
+      [batch],
+    );
+    return rows;
+  };
+  expect(await money()).toMatchObject([{ spent: '0', holds: true, proven: true }]);
+  await settleDoubt(client, { task, seq: 1 }, settling, ANA);
+  expect(await money()).toEqual([{ spent, drawn: spent, holds: false, proven: true }]);
 });
