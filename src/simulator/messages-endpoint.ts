@@ -11,6 +11,7 @@ import { IndexCache } from './index-cache.ts';
 import { type MessageRequest, parseMessageRequest } from './message-request.ts';
 import { type Plan, planFor, type Temper } from './plan.ts';
 import { chargeFor } from './price-list.ts';
+import { RequestLimit } from './request-limit.ts';
 import { isRootRequest, rootText } from './root-role.ts';
 import { parseWishes } from './simulate-header.ts';
 
@@ -26,17 +27,21 @@ export class MessagesEndpoint {
   readonly #temper: Temper;
   readonly #stopping: AbortSignal;
   readonly #indexes = new IndexCache();
+  readonly #limit: RequestLimit | undefined;
   readonly #seen = new Map<string, number>();
 
   /** `stopping` abandons answers that are not produced yet; they are not charged. */
   constructor(bill: BillFile, temper: Temper, stopping: AbortSignal) {
     this.#bill = bill;
     this.#temper = temper;
+    this.#limit = temper.requestsPerMinute === undefined ? undefined : new RequestLimit(temper.requestsPerMinute);
     this.#stopping = stopping;
   }
 
   /** Answers one request whose body has arrived whole. Rejects if the bill cannot be written. */
   async handle(request: IncomingMessage, response: ServerResponse, requestId: string, body: Buffer): Promise<void> {
+    const overLimit = this.#limit?.admit(response);
+    if (overLimit !== undefined) return refuse(response, requestId, 429, overLimit);
     const parsed = parseMessageRequest(body);
     const wishes = parseWishes(headerOf(request, 'x-simulate'));
     if (typeof parsed === 'string' || typeof wishes === 'string') {
