@@ -32,6 +32,7 @@ export function register(program: Command): void {
     .option('--seed <seed>', 'decides which requests the faults strike', '0')
     .option('--fault <name:share,...>', 'faults for a share of all requests')
     .option('--retry-after <seconds>', 'sent with the refusals drawn by --fault')
+    .option('--requests-per-minute <n>', 'more are refused with status 429, as by a rate limit')
     .option('--json', 'print the address as JSON')
     .addHelpText('after', HELP)
     .action(simulateProvider);

@@ -14,6 +14,7 @@ export type SimulatorFlags = {
   readonly fault?: string | undefined;
   /** Whole seconds. */
   readonly retryAfter?: string | undefined;
+  readonly requestsPerMinute?: string | undefined;
 };
 
 export const DEFAULT_BILL = 'provider-bill.jsonl';
@@ -28,6 +29,8 @@ export function optionsFromFlags(flags: SimulatorFlags): SimulatorOptions {
     faults: flags.fault === undefined ? [] : parseFaultShares(flags.fault),
     retryAfterSeconds:
       flags.retryAfter === undefined ? undefined : wholeNumber('--retry-after', flags.retryAfter, 86_400),
+    requestsPerMinute:
+      flags.requestsPerMinute === undefined ? undefined : atLeastOne('--requests-per-minute', flags.requestsPerMinute),
   };
 }
 
@@ -38,6 +41,12 @@ function parseLatency(text: string): Latency {
     throw new SimulatorError(`--latency-ms takes MILLISECONDS or MIN-MAX, not "${text}"`);
   }
   return latency;
+}
+
+function atLeastOne(flag: string, text: string): number {
+  const number = wholeNumber(flag, text);
+  if (number === 0) throw new SimulatorError(`${flag} takes a whole number from 1, not "${text}"`);
+  return number;
 }
 
 function wholeNumber(flag: string, text: string, most = 86_400_000): number {

@@ -13,9 +13,22 @@ async function main(): Promise<void> {
 function readFlags(): SimulatorFlags {
   const text = { type: 'string' } as const;
   const { values } = parseArgs({
-    options: { port: text, bill: text, 'latency-ms': text, seed: text, fault: text, 'retry-after': text },
+    options: {
+      port: text,
+      bill: text,
+      'latency-ms': text,
+      seed: text,
+      fault: text,
+      'retry-after': text,
+      'requests-per-minute': text,
+    },
   });
-  return { ...values, latencyMs: values['latency-ms'], retryAfter: values['retry-after'] };
+  return {
+    ...values,
+    latencyMs: values['latency-ms'],
+    retryAfter: values['retry-after'],
+    requestsPerMinute: values['requests-per-minute'],
+  };
 }
 
 function isWrongUsage(error: unknown): error is Error {

@@ -12,6 +12,7 @@ import { IndexCache } from './index-cache.ts';
 import { type MessageRequest, parseMessageRequest } from './message-request.ts';
 import { type Plan, planFor, type Temper } from './plan.ts';
 import { chargeFor } from './price-list.ts';
+import { RequestLimit } from './request-limit.ts';
 import { isRootRequest, rootText } from './root-role.ts';
 import { parseWishes } from './simulate-header.ts';
 
@@ -38,6 +39,7 @@ export class MessagesEndpoint {
   readonly #temper: Temper;
   readonly #stopping: AbortSignal;
   readonly #indexes = new IndexCache();
+  readonly #limit: RequestLimit | undefined;
   readonly #seen = new Map<string, number>();
 
   /** `stopping` abandons answers that are not produced yet; they are not charged. */
@@ -45,6 +47,7 @@ export class MessagesEndpoint {
     this.#bill = bill;
     this.#records = records;
     this.#temper = temper;
+    this.#limit = temper.requestsPerMinute === undefined ? undefined : new RequestLimit(temper.requestsPerMinute);
     this.#stopping = stopping;
   }
 
@@ -61,6 +64,8 @@ export class MessagesEndpoint {
       const message = `Dispatch ${call.tag} was looked up before it arrived and is revoked`;
       return sendError(response, requestId, 409, 'dispatch_revoked', message);
     }
+    const overLimit = this.#limit?.admit(response);
+    if (overLimit !== undefined) return refuse(response, requestId, 429, overLimit);
     const parsed = parseMessageRequest(body);
     const wishes = parseWishes(headerOf(request, 'x-simulate'));
     if (typeof parsed === 'string' || typeof wishes === 'string') {

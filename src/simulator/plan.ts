@@ -11,6 +11,8 @@ export type Temper = {
   readonly faults: readonly FaultShare[];
   /** Sent with the refusals drawn from `faults`, if given. */
   readonly retryAfterSeconds?: number | undefined;
+  /** More are refused, if given. */
+  readonly requestsPerMinute?: number | undefined;
 };
 
 /** What will happen to one request. */

@@ -24,6 +24,8 @@ export type SimulatorOptions = {
   readonly faults?: readonly FaultShare[];
   /** Sent with the refusals among `faults`. */
   readonly retryAfterSeconds?: number | undefined;
+  /** More requests for messages are refused with status 429; no limit by default. */
+  readonly requestsPerMinute?: number | undefined;
 };
 
 export type Simulator = {

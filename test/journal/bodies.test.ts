@@ -36,12 +36,7 @@ for (const [what, body] of bodies)
     bench.provider.script = (exchange) => exchange.respond(200, body, { 'content-type': 'application/json' });
     const received: Buffer[] = [];
     const run = async (task: Task) => {
-<<<<<<< ours
-      const headers = { 'content-type': 'application/json' };
-      const response = await task.fetch(`${task.anthropic.baseURL}/v1/files`, { method: 'POST', body, headers });
-=======
       const response = await countBody(task, body, { headers: { 'content-type': 'application/json' } });
->>>>>>> theirs
       received.push(Buffer.from(await response.arrayBuffer()));
       if (received.length === 1) throw new Error('the program breaks here');
     };
@@ -115,14 +110,9 @@ test('secrets of the request are sent and not recorded', async () => {
 test('a cookie that the provider sets is not recorded', async () => {
   const batch = await loadTestBatch(bench.db);
   const worker = await bench.workers.add();
-<<<<<<< ours
   bench.provider.script = (exchange) =>
     exchange.respond(200, JSON.stringify(messageOf(1, 'x')), { 'set-cookie': 'session=secret' });
-  await worker.attempt(batch, async (task) => (await fetchBody(task, '{}')).status);
-=======
-  bench.provider.script = (exchange) => exchange.respond(200, '{}', { 'set-cookie': 'session=secret' });
   await worker.attempt(batch, async (task) => (await fetchMessage(task, 'one')).status);
->>>>>>> theirs
   const { rows } = await bench.db.pool.query(
     'SELECT response_headers FROM madrugada.call_outcome WHERE batch_key = $1',
     [batch],

@@ -61,6 +61,7 @@ test.each([
   [['--latency-ms', 'soon'], '--latency-ms takes'],
   [['--port', '70000'], '--port takes'],
   [['--retry-after', '-1'], '--retry-after'],
+  [['--requests-per-minute', '0'], '--requests-per-minute takes'],
   [['--colour', 'red'], '--colour'],
 ])('%j ends with exit code 2 and says why', async (flags, reason) => {
   const { code, stderr } = await runToExit([...flags, '--bill', join(folder.path, 'bill.jsonl')]);
