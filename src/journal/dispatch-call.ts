@@ -170,8 +170,9 @@ async function record(
   });
   hold.settle(ending.kind, fields.costUsd);
   await failpoint('journal.outcome.after', lease.key);
+  // nobody waits for the fleet to be told: whoever asked sees this ending now, and a pace not told of comes with the next refusal
   if (ending.refusal?.kind === 'transient')
-    await env.pace.noteRefusal(addressOf(call), reception.status, reception.headers);
+    void env.pace.noteRefusal(addressOf(call), reception.status, reception.headers).catch(() => undefined);
   if (ending.kind === 'charged') env.onCharge(fields.costUsd);
   if (ending.refusal?.kind === 'account') {
     await patiently(() =>
