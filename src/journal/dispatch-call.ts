@@ -191,7 +191,9 @@ async function record(
   });
   hold.settle(fields.kind, fields.costUsd);
   await failpoint('journal.outcome.after', lease.key);
-  if (ending.kind === 'refused') await env.pace.noteRefusal(addressOf(call), reception.status, reception.headers);
+  // nobody waits for the fleet to be told: whoever asked sees this ending now, and a pace not told of comes with the next refusal
+  if (ending.kind === 'refused')
+    void env.pace.noteRefusal(addressOf(call), reception.status, reception.headers).catch(() => undefined);
   if (answers) env.onCharge(fields.costUsd);
   if (isOfAccount) {
     const why = `the provider refuses this account: ${ending.message}`;

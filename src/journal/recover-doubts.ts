@@ -49,6 +49,8 @@ async function readDoubts(env: JournalEnvironment, lease: Lease): Promise<Doubt[
          LEFT JOIN madrugada.call_outcome o
            ON o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch
         WHERE i.batch_key = $1 AND i.task_id = $2
+          AND NOT EXISTS (SELECT FROM madrugada.settlement s
+                           WHERE s.batch_key = i.batch_key AND s.task_id = i.task_id AND s.seq = i.seq AND s.dispatch = i.dispatch)
           AND NOT EXISTS (SELECT FROM madrugada.pay_again p WHERE p.task_id = i.task_id AND i.seq BETWEEN p.from_seq AND p.to_seq)
         GROUP BY i.batch_key, i.task_id, i.seq, i.dispatch
        HAVING NOT coalesce(bool_or(madrugada.settles(o.kind)), false)

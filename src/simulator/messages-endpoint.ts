@@ -65,8 +65,7 @@ export class MessagesEndpoint {
       return sendError(response, requestId, 409, 'dispatch_revoked', message);
     }
     const overLimit = this.#limit?.admit(response);
-    if (overLimit !== undefined)
-      return this.#refuse(call, 429, REFUSAL_TYPES[429], REFUSAL_MESSAGES[429], overLimit);
+    if (overLimit !== undefined) return this.#refuse(call, 429, REFUSAL_TYPES[429], REFUSAL_MESSAGES[429], overLimit);
     const parsed = parseMessageRequest(body);
     const wishes = parseWishes(headerOf(request, 'x-simulate'));
     if (typeof parsed === 'string' || typeof wishes === 'string') {

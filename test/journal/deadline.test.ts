@@ -3,8 +3,8 @@ import { buildConnector, Agent as HttpAgent } from 'undici';
 import { afterEach, expect, test, vi } from 'vitest';
 import { Deadline } from '../../src/journal/deadline.ts';
 import { dispatchesOf, kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
-import { streamEvents } from '../support/scripted-provider.ts';
 import { ask, journalBench, question } from '../support/journal-bench.ts';
+import { streamEvents } from '../support/scripted-provider.ts';
 
 const bench = journalBench();
 afterEach(() => vi.restoreAllMocks());
