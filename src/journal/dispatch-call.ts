@@ -52,14 +52,17 @@ export async function dispatchCall(
     call.lastDispatch += 1;
     const result = await dispatchOnce(env, lease, call, afterNo, held, over, tries >= env.limits.maxDispatches);
     if (result.kind !== 'again') return result;
-    if (result.ending.kind === 'unknown' && env.lookUp)
-      return { kind: 'ended', verdict: parkedForProof(call.seq, call.lastDispatch, result.ending.error ?? '') };
+    if (result.ending.kind === 'unknown' && env.lookUp) {
+      const onHold = isHeld(await explainRefusal(env.pool, lease, call.seq));
+      const why = result.ending.error ?? '';
+      return { kind: 'ended', verdict: parkedForProof(call.seq, call.lastDispatch, why, onHold) };
+    }
     if (!isWanted()) return { kind: 'unwanted' };
     const waitMs =
       result.ending.refusal?.retryAfterMs ?? Math.random() * Math.min(BACKOFF_MS * 2 ** tries, LONGEST_BACKOFF_MS);
     if (result.ending.kind === 'unknown') {
       const doubt = await explainRefusal(env.pool, lease, call.seq);
-      if (doubt.kind === 'parked' && doubt.waitingFor === 'settlement') return { kind: 'ended', verdict: doubt };
+      if (isHeld(doubt)) return { kind: 'ended', verdict: doubt };
     }
     if (waitMs > env.limits.maxWaitMs) {
       const until = new Date(Date.now() + waitMs);
@@ -71,6 +74,11 @@ export async function dispatchCall(
     await delay(waitMs, undefined, { signal: over }).catch(() => undefined); // the end of the run cuts the wait short
     if (!isWanted()) return { kind: 'unwanted' };
   }
+}
+
+/** The batch's policy is to hold what is in doubt. */
+function isHeld(verdict: Verdict): boolean {
+  return verdict.kind === 'parked' && verdict.waitingFor === 'settlement';
 }
 
 type Once = CallResult | { kind: 'again'; ending: Ending };
