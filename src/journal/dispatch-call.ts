@@ -52,13 +52,15 @@ export async function dispatchCall(
     const waitFor = (ending: Ending) => waitAfter(ending, tries, Date.now() - since, env.limits);
     const result = await dispatchOnce(env, lease, call, afterNo, held, over, waitFor);
     if (result.kind !== 'again') return result;
-    if (result.isDoubt && env.lookUp)
-      return { kind: 'ended', verdict: parkedForProof(call.seq, call.lastDispatch, result.message) };
+    if (result.isDoubt && env.lookUp) {
+      const onHold = isHeld(await explainRefusal(env.pool, lease, call.seq));
+      return { kind: 'ended', verdict: parkedForProof(call.seq, call.lastDispatch, result.message, onHold) };
+    }
     if (!isWanted()) return { kind: 'unwanted' };
     const { waitMs, message } = result;
     if (result.isDoubt) {
       const doubt = await explainRefusal(env.pool, lease, call.seq);
-      if (doubt.kind === 'parked' && doubt.waitingFor === 'settlement') return { kind: 'ended', verdict: doubt };
+      if (isHeld(doubt)) return { kind: 'ended', verdict: doubt };
     }
     if (waitMs > env.limits.maxWaitMs) {
       const until = new Date(Date.now() + waitMs);
@@ -90,6 +92,11 @@ async function waitForTurn(
 
 function addressOf({ request, identity }: LiveCall): PacedAddress {
   return { origin: request.url.origin, model: identity.model };
+}
+
+/** The batch's policy is to hold what is in doubt. */
+function isHeld(verdict: Verdict): boolean {
+  return verdict.kind === 'parked' && verdict.waitingFor === 'settlement';
 }
 
 type Once = CallResult | { kind: 'again'; isDoubt: boolean; message: string; waitMs: number };

@@ -34,12 +34,13 @@ export async function proveDispatch(
   }
 }
 
-/** The verdict for a call whose dispatch could not be proved: it is not paid again before somebody knows. */
-export function parkedForProof(seq: number, dispatch: number, why: string): Verdict {
+/** The verdict for a call whose dispatch could not be proved: it is not paid again before somebody knows. `onHold`: a person may decide, too. */
+export function parkedForProof(seq: number, dispatch: number, why: string, onHold: boolean): Verdict {
   const until = new Date(Date.now() + PARKED_MS);
   return {
     kind: 'parked',
-    waitingFor: 'refusal', // a doubt that the policy would pay again is not waited for by the database
+    // for a doubt that the policy lets be paid again the database does not wait
+    waitingFor: onHold ? 'settlement' : 'refusal',
     until,
     message: `dispatch ${dispatch} of call ${seq} is in doubt, and is not paid again before it is proved what became of it: ${why}. It is looked up again at ${until.toISOString()}`,
   };

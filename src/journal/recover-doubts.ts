@@ -17,6 +17,8 @@ interface Doubt {
   tag: string;
   /** Another dispatch has answered the call: nothing will be paid again for it. */
   answered: boolean;
+  /** The batch's policy is to hold. */
+  onHold: boolean;
 }
 
 /**
@@ -44,15 +46,17 @@ async function readDoubts(env: JournalEnvironment, lease: Lease): Promise<Doubt[
     env.pool.query<Doubt>(
       `SELECT i.seq, i.dispatch, i.method, i.path, i.model, i.tag,
               EXISTS (SELECT FROM madrugada.call_outcome a
-                       WHERE a.batch_key = i.batch_key AND a.task_id = i.task_id AND a.seq = i.seq AND a.answers) AS answered
+                       WHERE a.batch_key = i.batch_key AND a.task_id = i.task_id AND a.seq = i.seq AND a.answers) AS answered,
+              b.doubt_policy = 'hold' AS "onHold"
          FROM madrugada.call_intent i
+         JOIN madrugada.batch b ON b.batch_key = i.batch_key
          LEFT JOIN madrugada.call_outcome o
            ON o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch
         WHERE i.batch_key = $1 AND i.task_id = $2
           AND NOT EXISTS (SELECT FROM madrugada.settlement s
                            WHERE s.batch_key = i.batch_key AND s.task_id = i.task_id AND s.seq = i.seq AND s.dispatch = i.dispatch)
           AND NOT EXISTS (SELECT FROM madrugada.pay_again p WHERE p.task_id = i.task_id AND i.seq BETWEEN p.from_seq AND p.to_seq)
-        GROUP BY i.batch_key, i.task_id, i.seq, i.dispatch
+        GROUP BY i.batch_key, i.task_id, i.seq, i.dispatch, b.doubt_policy
        HAVING NOT coalesce(bool_or(madrugada.settles(o.kind)), false)
           AND (count(o.kind) > 0 OR i.deadline_at + interval '30 seconds' < madrugada.now()
                OR EXISTS (SELECT FROM madrugada.worker w WHERE w.id = i.worker_id AND w.ended_at IS NOT NULL))
@@ -80,11 +84,11 @@ async function recoverOne(
   env: JournalEnvironment,
   lookUp: LookUp,
   lease: Lease,
-  { seq, dispatch, method, path, model, tag }: Doubt,
+  { seq, dispatch, method, path, model, tag, onHold }: Doubt,
 ): Promise<Verdict | undefined> {
   const request = { method, url: new URL(path, 'http://provider') }; // which host it was does not count
   const proof = await proveDispatch(env, lookUp, tag, request);
-  if (proof.kind === 'unproven') return parkedForProof(seq, dispatch, proof.why);
+  if (proof.kind === 'unproven') return parkedForProof(seq, dispatch, proof.why, onHold);
   const fields = outcomeFields(proof.ending, proof.reception, request, model ?? undefined, env.prices);
   await env.writer.writeOutcome({ lease, seq, dispatch, shown: false, ...fields });
   if (fields.kind === 'recovered') env.onCharge(fields.costUsd);

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import type { Task } from '../../src/agent/task.ts';
-import { kindsOf, loadTestBatch, type TestWorker, taskOf } from '../support/attempts.ts';
+import { retryTask } from '../../src/batch/retry-task.ts';
+import { openClient } from '../../src/postgres/connect.ts';
+import { type BatchOptions, kindsOf, loadTestBatch, type TestWorker, taskOf } from '../support/attempts.ts';
 import { ask, journalBench, question } from '../support/journal-bench.ts';
 import { takeAway } from '../support/leases.ts';
 import { proofOf } from '../support/money.ts';
@@ -37,9 +39,9 @@ function respondState(exchange: Exchange, state: string, body = '{}', headers: R
 
 /** A dispatch without an outcome, whose sender is known to have ended; `letGo` brings its answer all the same. */
 async function doubtOfTheDead(
-  budget: { budgetUsd?: string } = {},
+  options: BatchOptions = {},
 ): Promise<{ batch: string; taker: TestWorker; letGo: () => Promise<void> }> {
-  const batch = await loadTestBatch(bench.db, budget);
+  const batch = await loadTestBatch(bench.db, options);
   const sender = await bench.workers.add();
   bench.provider.hold();
   const attempt = await sender.start(batch, askOne);
@@ -241,6 +243,52 @@ for (const { how, text } of [
     expect((await taskOf(bench.db, batch)).result).toBe(text);
     expect([await kindsOf(bench.db, batch), runs]).toEqual([['1.1 recovered'], text === 'streamed' ? 2 : 3]);
   });
+
+test('with doubt policy hold a lost answer is recovered, too', async () => {
+  const { batch, taker, letGo } = await doubtOfTheDead({ doubtPolicy: 'hold' });
+  provide((exchange) => exchange.message('paid again'), found);
+  const result = await taker.attempt(batch, askOne);
+
+  expect(result.ending).toBe('completed');
+  expect(await kindsOf(bench.db, batch)).toEqual(['1.1 recovered']);
+  await letGo();
+});
+
+test('with doubt policy hold a person may have paid again what could not be proved: that is not looked up', async () => {
+  const { batch, taker, letGo } = await doubtOfTheDead({ doubtPolicy: 'hold' });
+  provide(
+    (exchange) => exchange.message('paid again'),
+    (exchange) => exchange.cut(),
+  );
+  const parked = await taker.attempt(batch, askOne);
+  const { waiting_for, not_before } = await taskOf(bench.db, batch);
+  const operator = await openClient({ url: bench.db.url, as: 'operator', applicationName: 'madrugada test' });
+  await retryTask(operator, batch.replace(':', ':1:'), { by: 'ana', reason: 'not on the bill' }, 1);
+  await operator.end();
+  const asked = lookedUp().length;
+  const result = await taker.attempt(batch, askOne);
+
+  expect([parked.ending, waiting_for, not_before]).toEqual(['parked', 'settlement', expect.any(Date)]);
+  expect(result.ending).toBe('completed');
+  expect([sent().length, lookedUp().length - asked]).toEqual([2, 0]);
+  await letGo();
+});
+
+test('a dispatch whose sender may still be at work is not looked up', async () => {
+  const batch = await loadTestBatch(bench.db);
+  const [sender, taker] = [await bench.workers.add(), await bench.workers.add(LOOK_UP)];
+  bench.provider.hold();
+  const attempt = await sender.start(batch, askOne);
+  const exchange = await bench.provider.arrival(1);
+  await takeAway(bench.db, attempt.lease.taskId);
+  const result = await taker.attempt(batch, askOne);
+  exchange.message();
+  await attempt.result;
+  await attempt.session().settled();
+
+  expect([result.ending, lookedUp().length]).toEqual(['parked', 0]);
+  expect(await taskOf(bench.db, batch)).toMatchObject({ waiting_for: null }); // woken by the late outcome
+});
 
 const BUDGET = { budgetUsd: '100' };
 
