@@ -2063,7 +2063,7 @@ CREATE OR REPLACE FUNCTION madrugada.turn_at(p madrugada.provider_pace, chance d
  STABLE
 AS $function$
     SELECT CASE WHEN p.requests_per_minute IS NULL
-      THEN greatest(madrugada.now(), p.paused_until + chance * (p.paused_until - p.refused_at))
+      THEN greatest(madrugada.now(), p.paused_until + chance * least(p.paused_until - p.refused_at, interval '30 seconds'))
       ELSE greatest(madrugada.now(), p.paused_until, p.next_at) END
   $function$;
 

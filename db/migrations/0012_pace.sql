@@ -1,6 +1,6 @@
 -- A provider's pace, shared by the fleet. It holds from the first refusal on account of load until an hour has passed without one, or without
 -- a pause; before and after, no dispatch asks here. Where the provider announced its rate, next_at is the theoretical arrival time of a GCRA bucket without a
--- burst: each turn moves it on by one gap. Where it did not, turns are spread at random over as long again as the pause lasts, so that
+-- burst: each turn moves it on by one gap. Where it did not, turns are spread at random over as long again as the pause lasts, and 30 s at most, so that
 -- those who waited do not all come back at one instant.
 
 SET LOCAL ROLE madrugada_owner;
@@ -25,7 +25,7 @@ CREATE FUNCTION madrugada.turn_at(p madrugada.provider_pace, chance double preci
   LANGUAGE sql STABLE
   AS $$
     SELECT CASE WHEN p.requests_per_minute IS NULL
-      THEN greatest(madrugada.now(), p.paused_until + chance * (p.paused_until - p.refused_at))
+      THEN greatest(madrugada.now(), p.paused_until + chance * least(p.paused_until - p.refused_at, interval '30 seconds'))
       ELSE greatest(madrugada.now(), p.paused_until, p.next_at) END
   $$;
 

@@ -200,7 +200,9 @@ async function record(
   await failpoint('journal.outcome.after', lease.key);
   // nobody waits for the fleet to be told: whoever asked sees this ending now, and a pace not told of comes with the next refusal
   if (ending.kind === 'refused')
-    void env.pace.noteRefusal(addressOf(call), reception.status, reception.headers).catch(() => undefined);
+    void env.pace
+      .noteRefusal(addressOf(call), reception.status, reception.headers, env.limits.retryAfterCapMs)
+      .catch(() => undefined);
   if (answers) env.onCharge(fields.costUsd);
   if (isOfAccount) {
     const why = `the provider refuses this account: ${ending.message}`;

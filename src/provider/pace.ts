@@ -65,12 +65,17 @@ export class Pace {
     return turn.granted ? { kind: 'turn', waitMs: turn.wait_ms } : { kind: 'parked', until: turn.at };
   }
 
-  /** Tells the fleet of a refusal, if it was on account of load. */
-  async noteRefusal(address: PacedAddress, status: number, headers: Record<string, string>): Promise<void> {
+  /** Tells the fleet of a refusal, if it was on account of load. What the provider asks to wait is believed up to `capMs`. */
+  async noteRefusal(
+    address: PacedAddress,
+    status: number,
+    headers: Record<string, string>,
+    capMs: number,
+  ): Promise<void> {
     if (!isOnAccountOfLoad(status)) return;
     const { origin } = address;
     const model = nameOf(address);
-    const pauseMs = retryAfterMs(headers, new Date()) ?? PAUSE_MS;
+    const pauseMs = Math.min(retryAfterMs(headers, new Date()) ?? PAUSE_MS, capMs);
     const rate = requestsPerMinute(headers);
     await patiently(() =>
       this.#pool.query('SELECT madrugada.note_refusal($1, $2, $3, $4)', [origin, model, pauseMs, rate]),

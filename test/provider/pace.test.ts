@@ -5,6 +5,7 @@ import { Pace, type Turn } from '../../src/provider/pace.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { moveClock } from '../support/move-clock.ts';
 
+const CAP_MS = 3_600_000;
 const MINUTE_MS = 60_000;
 const WEEK_MS = 7 * 24 * 60 * MINUTE_MS;
 let db: TestDatabase;
@@ -36,7 +37,7 @@ async function fleet(count: number): Promise<[Pace, ...Pace[]]> {
 }
 
 async function refuse(address: Address, headers: Record<string, string> = {}, status = 429): Promise<void> {
-  await new Pace(pool).noteRefusal(address, status, headers);
+  await new Pace(pool).noteRefusal(address, status, headers, CAP_MS);
 }
 
 /** The moments of `count` turns in milliseconds from when the first was asked for, asked for by all workers at once. */
@@ -147,11 +148,11 @@ test('before the first refusal a turn costs no round trip to the database', asyn
   const { counted, pace } = countedPace();
   const address = newAddress();
   await pace.takeTurn(address, 0);
-  await pace.noteRefusal(address, 500, {});
+  await pace.noteRefusal(address, 500, {}, CAP_MS);
   await pace.takeTurn(address, 0);
   expect(counted.queries).toBe(0);
 
-  await pace.noteRefusal(address, 429, {});
+  await pace.noteRefusal(address, 429, {}, CAP_MS);
   await pace.takeTurn(address, MINUTE_MS);
   expect(counted.queries).toBe(2);
 });
@@ -167,7 +168,7 @@ test('a model whose name is too long or has a NUL is paced like any other', asyn
 test('an hour after the last refusal and its pause everybody is free again, without a round trip', async () => {
   const address = newAddress();
   const { counted, pace } = countedPace();
-  await pace.noteRefusal(address, 429, { 'retry-after': '600', 'x-ratelimit-limit-requests': '1' });
+  await pace.noteRefusal(address, 429, { 'retry-after': '600', 'x-ratelimit-limit-requests': '1' }, CAP_MS);
   await moveClock(db, '69 minutes');
   waitOf(await pace.takeTurn(address, 0));
   expect((await pace.takeTurn(address, 0)).kind).toBe('parked');
