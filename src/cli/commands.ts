@@ -13,6 +13,7 @@ const COMMANDS: Record<string, () => Promise<CommandModule>> = {
   db: () => import('./db.ts'),
   batch: () => import('./batch.ts'),
   budget: () => import('./budget.ts'),
+  price: () => import('./price.ts'),
   run: () => import('./run.ts'),
   worker: () => import('./worker.ts'),
   status: () => import('./status.ts'),

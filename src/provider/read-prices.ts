@@ -20,16 +20,18 @@ interface PriceRow {
   max_output_tokens: number | null;
 }
 
-/** The lists that come with the program, and before them what people have written into table `model_price`, read whole: it holds tens of rows. */
+/** The lists that come with the program, and before them what people have written into table `model_price`. */
 export async function readPrices(pool: Pool): Promise<PriceBook> {
-  const { rows } = await pool.query<PriceRow>(
+  return new PriceBook(await readAllPrices(pool));
+}
+
+/** Every price there is; the table is read whole: it holds tens of rows. */
+export async function readAllPrices(db: Pick<Pool, 'query'>): Promise<ModelPrice[]> {
+  const { rows } = await db.query<PriceRow>(
     'SELECT *, valid_from::text FROM madrugada.model_price WHERE NOT built_in ORDER BY above_input_tokens',
   );
-  const prices = Map.groupBy(rows, (row) => JSON.stringify([row.model, row.valid_from, row.built_in]));
-  return new PriceBook([
-    ...builtInPrices(),
-    ...[...prices.values()].map(priceOf).filter((price) => price !== undefined),
-  ]);
+  const prices = Map.groupBy(rows, (row) => JSON.stringify([row.model, row.valid_from]));
+  return [...builtInPrices(), ...[...prices.values()].map(priceOf).filter((price) => price !== undefined)];
 }
 
 /** A price without a band for short prompts, which nothing but psql can have written, is none. */
