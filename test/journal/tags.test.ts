@@ -24,43 +24,54 @@ async function sent(tagging: Tagging, body: string, headers: Record<string, stri
 }
 
 test('headers named by setting carry the tag that the journal has, whatever the agent set there', async () => {
-  const { tag, headers } = await sent({ ...HEADER_ONLY, headers: ['x-request-tag'] }, '{"model":"m"}', {
-    'x-request-tag': 'of the agent',
-    'x-madrugada-tag': 'forged',
-  });
+  const { tag, headers } = await sent(
+    { ...HEADER_ONLY, headers: ['x-request-tag'] },
+    '{"model":"claude-haiku-4-5","max_tokens":9}',
+    {
+      'x-request-tag': 'of the agent',
+      'x-madrugada-tag': 'forged',
+    },
+  );
   expect(headers).toMatchObject({ 'x-madrugada-tag': tag, 'x-request-tag': tag });
 });
 
 test('LiteLLM’s header carries the tag by setting, and otherwise is not sent', async () => {
-  const { tag, headers } = await sent({ ...HEADER_ONLY, litellm: true }, '{"model":"m"}');
+  const { tag, headers } = await sent({ ...HEADER_ONLY, litellm: true }, '{"model":"claude-haiku-4-5","max_tokens":9}');
   expect(JSON.parse(String(headers[LITELLM]))).toEqual({ madrugada_tag: tag });
-  expect((await sent(HEADER_ONLY, '{"model":"m"}')).headers[LITELLM]).toBeUndefined();
+  expect((await sent(HEADER_ONLY, '{"model":"claude-haiku-4-5","max_tokens":9}')).headers[LITELLM]).toBeUndefined();
 });
 
 test('LiteLLM’s header of the agent stays as it is', async () => {
-  const { headers } = await sent({ ...HEADER_ONLY, litellm: true }, '{"model":"m"}', { [LITELLM]: '{"team":"a"}' });
+  const { headers } = await sent({ ...HEADER_ONLY, litellm: true }, '{"model":"claude-haiku-4-5","max_tokens":9}', {
+    [LITELLM]: '{"team":"a"}',
+  });
   expect(headers[LITELLM]).toBe('{"team":"a"}');
 });
 
 test('the body carries the tag as metadata.user_id, and is else sent byte for byte', async () => {
-  const { tag, body, journaled } = await sent(BODY, ' {"model":"m", "n": 12345678901234567890.10}');
-  expect(body).toBe(` {"metadata":{"user_id":"${tag}"},"model":"m", "n": 12345678901234567890.10}`);
-  expect(journaled).toBe(' {"model":"m", "n": 12345678901234567890.10}');
+  const { tag, body, journaled } = await sent(
+    BODY,
+    ' {"model":"claude-haiku-4-5","max_tokens":9, "seed": 12345678901234567890.10}',
+  );
+  expect(body).toBe(
+    ` {"metadata":{"user_id":"${tag}"},"model":"claude-haiku-4-5","max_tokens":9, "seed": 12345678901234567890.10}`,
+  );
+  expect(journaled).toBe(' {"model":"claude-haiku-4-5","max_tokens":9, "seed": 12345678901234567890.10}');
 });
 
 test('a tagged body does not change what the request is: it replays with the tag switched on or off', async () => {
-  const on = await sent(BODY, '{"model":"m"}');
-  const off = await sent(HEADER_ONLY, '{"model":"m"}');
+  const on = await sent(BODY, '{"model":"claude-haiku-4-5","max_tokens":9}');
+  const off = await sent(HEADER_ONLY, '{"model":"claude-haiku-4-5","max_tokens":9}');
   expect(on.sha256).toBe(off.sha256);
-  expect(off.body).toBe('{"model":"m"}');
+  expect(off.body).toBe('{"model":"claude-haiku-4-5","max_tokens":9}');
 });
 
-test.each(['{"metadata":{"user_id":"u"},"model":"m"}', '{"metadata":{},"model":"m"}', '{}', '[1]', 'no JSON'])(
-  'the body %s is sent as it is',
-  async (body) => {
-    expect((await sent(BODY, body)).body).toBe(body);
-  },
-);
+test.each([
+  '{"metadata":{"user_id":"u"},"model":"claude-haiku-4-5","max_tokens":9}',
+  '{"metadata":{},"model":"claude-haiku-4-5","max_tokens":9}',
+])('the body %s is sent as it is', async (body) => {
+  expect((await sent(BODY, body)).body).toBe(body);
+});
 
 const settings = (environment: Record<string, string>) =>
   workerSettings({ ANTHROPIC_API_KEY: 'dummy', ...environment });
