@@ -66,7 +66,13 @@ async function run(name: string, flags: RunFlags): Promise<void> {
       ? await startSimulatedProvider(flags.bill ?? `${batch.id}_${batch.version}`)
       : undefined;
     if (provider) printProgress(`simulated provider on ${provider.url}, bill ${provider.bill}`);
-    const environment = { ...process.env, DATABASE_URL: url, ...provider?.environment };
+    const { MADRUGADA_LOOK_UP } = process.env; // set to nothing it switches the simulated provider's look-up off
+    const environment = {
+      ...process.env,
+      DATABASE_URL: url,
+      ...provider?.environment,
+      ...(MADRUGADA_LOOK_UP !== undefined && { MADRUGADA_LOOK_UP }),
+    };
     workerSettings(environment); // a missing key is said before anything starts
     try {
       const { account, interrupted } = await superviseNight(pool, batch, flags, environment);
