@@ -15,7 +15,7 @@ const bench = workerBench();
 const AGENT = fileURLToPath(new URL('../support/agents/three-questions.ts', import.meta.url));
 const BY = { by: 'Ana', reason: 'too dear' };
 /** Longer than any test: a slot that sits it out was not told. */
-const LONG_WAIT = { 'retry-after': '50' };
+const LONG_WAIT = { 'retry-after': '30' };
 
 async function asOperator<T>(work: (client: Awaited<ReturnType<typeof openClient>>) => Promise<T>): Promise<T> {
   const client = await openClient({ url: bench.db.url, as: 'operator', applicationName: 'madrugada test' });
