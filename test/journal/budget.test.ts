@@ -354,6 +354,18 @@ for (const [what, body, words] of [
     expect([bench.provider.requestCount, await kindsOf(bench.db, batch)]).toEqual([0, []]);
   });
 
+test('what a dispatch in doubt holds is not spent on paying it again: there must be money for both', async () => {
+  const worst = await worstCase();
+  bench.provider.forget();
+  const batch = await loadTestBatch(bench.db, { budgetUsd: new Big(worst).times('1.5').toFixed() });
+  const worker = await bench.workers.add({ limits: { maxDispatches: 2 } });
+  bench.provider.script = (exchange) => exchange.cut();
+  const result = await worker.attempt(batch, (task) => ask(task, 'question'));
+
+  expect(result).toMatchObject({ ending: 'parked', message: expect.stringContaining('the budget of the batch') });
+  expect(bench.provider.requestCount).toBe(1);
+});
+
 test('many tasks at once, from two workers, never draw more than there is', async () => {
   const worst = new Big(await worstCase());
   const budgetUsd = worst.times(5).toFixed();
