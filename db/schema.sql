@@ -46,7 +46,7 @@ CREATE TABLE madrugada.alert_delivery (
   delivered_at timestamp with time zone,
   last_error text,
   CONSTRAINT alert_delivery_alert_id_fkey FOREIGN KEY (alert_id) REFERENCES madrugada.alert(id) ON DELETE CASCADE,
-  CONSTRAINT alert_delivery_channel_check CHECK ((channel = ANY (ARRAY['webhook'::text, 'command'::text]))),
+  CONSTRAINT alert_delivery_channel_check CHECK (((channel = ANY (ARRAY['webhook'::text, 'command'::text])) OR (channel ~~ 'mail:%'::text))),
   CONSTRAINT alert_delivery_pkey PRIMARY KEY (alert_id, channel)
 );
 
