@@ -447,6 +447,7 @@ CREATE INDEX bill_line_tag ON madrugada.bill_line USING btree (tag) WHERE (tag I
 CREATE INDEX call_intent_tag ON ONLY madrugada.call_intent USING btree (tag, batch_key);
 CREATE INDEX call_outcome_request_id ON ONLY madrugada.call_outcome USING btree (provider_request_id, batch_key) WHERE (provider_request_id IS NOT NULL);
 CREATE INDEX task_again ON madrugada.task USING btree (batch_key, not_before) WHERE ((state = 'pending'::madrugada.task_state) AND (lease_token > 0));
+CREATE INDEX task_failed ON madrugada.task USING btree (batch_key) WHERE (state = 'failed'::madrugada.task_state);
 CREATE INDEX task_fresh ON madrugada.task USING btree (batch_key, "position") WHERE ((state = 'pending'::madrugada.task_state) AND (lease_token = 0));
 CREATE INDEX task_held ON madrugada.task USING btree (worker_id) WHERE (state = 'running'::madrugada.task_state);
 CREATE INDEX task_lease ON madrugada.task USING btree (lease_expires_at) WHERE (state = 'running'::madrugada.task_state);
@@ -471,6 +472,20 @@ BEGIN
   UPDATE alert a SET acknowledged_at = now(), acknowledged_by = said('by'), ack_note = note
    WHERE a.id = the_alert AND a.acknowledged_at IS NULL;
   RETURN CASE WHEN FOUND THEN true WHEN EXISTS (SELECT FROM alert a WHERE a.id = the_alert) THEN false END;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.acknowledge_failed_tasks()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  UPDATE alert a
+     SET acknowledged_at = now(), acknowledged_by = coalesce(said('by'), session_user), ack_note = format('task %s retried: %s', NEW.key, said('reason'))
+   WHERE a.batch_key = NEW.batch_key AND a.kind = 'failed tasks' AND a.acknowledged_at IS NULL;
+  RETURN NULL;
 END
 $function$;
 
@@ -672,17 +687,22 @@ AS $function$
 DECLARE
   the_system bigint := (SELECT system_identifier FROM pg_control_system());
   the_timeline integer := (SELECT timeline_id FROM pg_control_checkpoint());
+  why text := format('the database is not the server it was (system %s, timeline %s): a restored backup or a failover may have lost the last records',
+                     the_system, the_timeline);
 BEGIN
   PERFORM pg_advisory_xact_lock(slot_lock_class(), 0);
   IF NOT EXISTS (SELECT FROM server_identity) THEN
     INSERT INTO server_identity (system_identifier, timeline_id) VALUES (the_system, the_timeline);
     RETURN true;
   END IF;
-  IF EXISTS (SELECT FROM server_identity WHERE system_identifier = the_system AND timeline_id = the_timeline) THEN
+  IF server_is_known() THEN
     RETURN true;
   END IF;
-  PERFORM stop_everything(format(
-    'the database is not the server it was (system %s, timeline %s): a restored backup or a failover may have lost the last records', the_system, the_timeline));
+  PERFORM stop_everything(why);
+  INSERT INTO alert (kind, message)
+  SELECT 'server', why WHERE NOT EXISTS ( -- acknowledged is not confirmed, and need not be said again by each worker that starts
+    SELECT FROM alert a WHERE a.kind = 'server' AND a.message = why AND a.raised_at > (SELECT max(seen_at) FROM server_identity))
+  ON CONFLICT DO NOTHING;
   RETURN false;
 END
 $function$;
@@ -857,7 +877,10 @@ CREATE OR REPLACE FUNCTION madrugada.confirm_server_identity()
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
     INSERT INTO server_identity (system_identifier, timeline_id)
-    SELECT s.system_identifier, c.timeline_id FROM pg_control_system() s, pg_control_checkpoint() c ON CONFLICT DO NOTHING
+    SELECT s.system_identifier, c.timeline_id FROM pg_control_system() s, pg_control_checkpoint() c
+    ON CONFLICT (system_identifier, timeline_id) DO UPDATE SET seen_at = now();
+    UPDATE alert SET acknowledged_at = now(), acknowledged_by = coalesce(said('by'), session_user), ack_note = 'server confirmed: ' || said('reason')
+     WHERE kind = 'server' AND acknowledged_at IS NULL;
   $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.count_drawn(the_batch text)
@@ -1737,7 +1760,7 @@ CREATE OR REPLACE FUNCTION madrugada.server_is_known()
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
     SELECT NOT EXISTS (SELECT FROM server_identity) OR EXISTS (
-      SELECT FROM server_identity i, pg_control_system() s, pg_control_checkpoint() c
+      SELECT FROM (SELECT * FROM server_identity ORDER BY seen_at DESC LIMIT 1) i, pg_control_system() s, pg_control_checkpoint() c
        WHERE i.system_identifier = s.system_identifier AND i.timeline_id = c.timeline_id)
   $function$;
 
@@ -2016,6 +2039,41 @@ BEGIN
   wait_ms := greatest(extract(epoch FROM at - now()) * 1000, 0);
   RETURN NEXT;
 END $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.tell_of_failed_tasks()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  failing bigint := hashtextextended('madrugada failing ' || NEW.batch_key, 0);
+  last bigint := hashtextextended('madrugada last ' || NEW.batch_key, 0);
+BEGIN
+  IF NEW.state = 'failed' THEN
+    PERFORM pg_advisory_xact_lock(failing);
+  ELSE
+    PERFORM pg_advisory_xact_lock_shared(failing);
+    IF NOT EXISTS (SELECT FROM task t WHERE t.batch_key = NEW.batch_key AND t.state = 'failed') THEN
+      RETURN NULL;
+    END IF;
+  END IF;
+  PERFORM pg_advisory_xact_lock(last);
+  INSERT INTO alert (kind, batch_key, message)
+  SELECT 'failed tasks', b.batch_key, format('%s of %s tasks failed, and no other is left: madrugada status %s lists them, madrugada retry KEY sends one back',
+           (SELECT count(*) FROM task t WHERE t.batch_key = NEW.batch_key AND t.state = 'failed'), b.task_count, b.batch_key)
+    FROM batch b
+   WHERE b.batch_key = NEW.batch_key AND b.state IN ('open', 'stopped') -- whoever closes a batch has looked
+     AND EXISTS (SELECT FROM task t WHERE t.batch_key = NEW.batch_key AND t.state = 'failed') -- retried already
+     -- by the partial indexes task_fresh, task_again and task_held
+     AND NOT EXISTS (SELECT FROM task t WHERE t.batch_key = NEW.batch_key AND t.state = 'pending' AND t.lease_token = 0)
+     AND NOT EXISTS (SELECT FROM task t WHERE t.batch_key = NEW.batch_key AND t.state = 'pending' AND t.lease_token > 0)
+     AND NOT EXISTS (SELECT FROM task t WHERE t.batch_key = NEW.batch_key AND t.state = 'running')
+  ON CONFLICT DO NOTHING;
+  RETURN NULL;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.tend_budgets()
  RETURNS void
@@ -2528,6 +2586,7 @@ CREATE VIEW madrugada.call AS
 
 CREATE CONSTRAINT TRIGGER attempt_failures AFTER UPDATE ON madrugada.attempt DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.ending IS NULL) AND (new.ending = ANY (ARRAY['completed'::madrugada.attempt_ending, 'failed'::madrugada.attempt_ending])))) EXECUTE FUNCTION madrugada.count_failures();
 CREATE CONSTRAINT TRIGGER batch_task_count AFTER INSERT ON madrugada.batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_count();
+CREATE CONSTRAINT TRIGGER task_last AFTER UPDATE ON madrugada.task DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) AND (new.state = ANY (ARRAY['completed'::madrugada.task_state, 'failed'::madrugada.task_state])))) EXECUTE FUNCTION madrugada.tell_of_failed_tasks();
 CREATE TRIGGER alert_audit AFTER INSERT OR UPDATE ON madrugada.alert FOR EACH ROW EXECUTE FUNCTION madrugada.audit_alert();
 CREATE TRIGGER audit_update_refused BEFORE UPDATE ON madrugada.audit_event FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER batch_insert_audit AFTER INSERT ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_batch_state();
@@ -2549,6 +2608,7 @@ CREATE TRIGGER step_fence BEFORE INSERT ON madrugada.step_record FOR EACH ROW EX
 CREATE TRIGGER stop_audit AFTER INSERT OR UPDATE ON madrugada.stop_switch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_stop();
 CREATE TRIGGER task_closed_list AFTER INSERT ON madrugada.task REFERENCING NEW TABLE AS new_tasks FOR EACH STATEMENT EXECUTE FUNCTION madrugada.guard_closed_list();
 CREATE TRIGGER task_delete_guard BEFORE DELETE ON madrugada.task FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_delete();
+CREATE TRIGGER task_retried AFTER UPDATE ON madrugada.task FOR EACH ROW WHEN (((old.state = 'failed'::madrugada.task_state) AND (new.state = 'pending'::madrugada.task_state))) EXECUTE FUNCTION madrugada.acknowledge_failed_tasks();
 CREATE TRIGGER task_state_audit AFTER UPDATE ON madrugada.task FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION madrugada.audit_task_state();
 CREATE TRIGGER task_state_guard BEFORE UPDATE ON madrugada.task FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_state();
 CREATE TRIGGER worker_end_audit AFTER UPDATE ON madrugada.worker FOR EACH ROW WHEN (((old.ended_at IS NULL) AND (new.ended_at IS NOT NULL))) EXECUTE FUNCTION madrugada.audit_worker();
@@ -2597,7 +2657,7 @@ GRANT EXECUTE ON FUNCTION madrugada.resume_batch(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.retry_task(bigint,integer) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.said(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.sender_at_work(madrugada.call_intent) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.server_is_known() TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.server_is_known() TO madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.set_batch_limits(text,numeric,numeric,numeric) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.set_month_limit(date,numeric) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.settle_doubt(text,bigint,integer,integer,madrugada.settlement_verdict,numeric,boolean,bigint) TO madrugada_operator;
