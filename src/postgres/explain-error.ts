@@ -19,6 +19,8 @@ const REFUSALS: Record<string, string> = {
   '28P01': 'the database refused the password; check DATABASE_URL',
   '28000': 'the database refused this user; check DATABASE_URL',
   '3D000': 'the database named in DATABASE_URL does not exist; create it',
+  '08P01':
+    'what answers at DATABASE_URL does not take our session settings: it is a pooler such as PgBouncer; set DATABASE_URL to the server itself',
   '53300': 'the database has no free connection; raise max_connections or run fewer workers',
   '57P01': 'the database is shutting down; try again when it is back',
   '57P02': 'the database crashed and is recovering; try again in a moment',
