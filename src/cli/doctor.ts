@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
-import type { Client } from 'pg';
-import { exposureSentence, readTotalExposure } from '../bill/exposure.ts';
+import { type Exposure, exposureSentence, readTotalExposure } from '../bill/exposure.ts';
 import { attestBill, readBillLines } from '../bill/proof-allowed.ts';
 import { MadrugadaError } from '../errors.ts';
 import { attestClock } from '../postgres/attest-clock.ts';
@@ -43,24 +42,18 @@ export function register(program: Command): void {
 async function doctor(flags: CommonFlags & { workers: number }): Promise<void> {
   const url = await databaseUrl();
   if (!process.env.DATABASE_URL) await migrateOwn(url);
-  const client = await openClient({ url, applicationName: 'madrugada doctor' });
-  try {
-    const findings = [...(await attestServer(client, url, flags.workers)), await attestMigrations(client)];
-    const migrated = findings.at(-1)?.level === 'ok';
-    const exposure = migrated ? await readTotalExposure(client) : undefined;
-    if (migrated) findings.push(...(await attestSchema(client, url)));
-    const sentence = exposure && exposureSentence(exposure);
-    const document = {
-      ok: !findings.some(({ level }) => level === 'fail'),
-      checks: findings.map((finding) => ({ ...finding, next: finding.next ?? null })),
-      exposure: exposure ? snakeKeys(exposure) : null,
-      exposure_sentence: sentence ?? null,
-    };
-    printResult(flags, document, describe(findings, sentence));
-    if (!document.ok) process.exitCode = LOOK;
-  } finally {
-    await client.end();
-  }
+  const findings = [...(await attestServer(url, flags.workers)), await attestRoles(url)];
+  const inside = findings.at(-1)?.level === 'ok' ? await attestInside(url) : undefined;
+  findings.push(...(inside?.findings ?? []));
+  const sentence = inside?.exposure && exposureSentence(inside.exposure);
+  const document = {
+    ok: !findings.some(({ level }) => level === 'fail'),
+    checks: findings.map((finding) => ({ ...finding, next: finding.next ?? null })),
+    exposure: inside?.exposure ? snakeKeys(inside.exposure) : null,
+    exposure_sentence: sentence ?? null,
+  };
+  printResult(flags, document, describe(findings, sentence));
+  if (!document.ok) process.exitCode = LOOK;
 }
 
 /** What keeps it from being migrated, the check of the migrations says. */
@@ -72,24 +65,37 @@ async function migrateOwn(url: string): Promise<void> {
   }
 }
 
-async function attestServer(client: Client, url: string, workers: number): Promise<Finding[]> {
-  return [
-    ...(await attestDurability(client)),
-    ...(await attestCopies(client)),
-    await attestClock(client),
-    await attestSession(url),
-    await attestConnections(client, workers),
-  ];
+/** As the login user, as whom workers connect before they take their role. */
+async function attestServer(url: string, workers: number): Promise<Finding[]> {
+  const client = await openClient({ url, applicationName: 'madrugada doctor' });
+  try {
+    return [
+      ...(await attestDurability(client)),
+      ...(await attestCopies(client)),
+      await attestClock(client),
+      await attestSession(url),
+      await attestConnections(client, workers),
+    ];
+  } finally {
+    await client.end();
+  }
 }
 
-async function attestSchema(client: Client, url: string): Promise<Finding[]> {
-  return [
-    await attestIdentity(client),
-    await attestRoles(url),
-    attestBill(await readBillLines(client)),
-    await attestObjects(client),
-    ...(await attestRights(client)),
-  ];
+/** What needs the schema. Without it, the finding of the migrations stands alone. */
+async function attestInside(url: string): Promise<{ findings: Finding[]; exposure: Exposure | undefined }> {
+  const client = await openClient({ url, as: 'auditor', applicationName: 'madrugada doctor' });
+  try {
+    const migrations = await attestMigrations(client);
+    if (migrations.level !== 'ok') return { findings: [migrations], exposure: undefined };
+    const identity = await attestIdentity(client);
+    const exposure = await readTotalExposure(client);
+    const bill = attestBill(await readBillLines(client));
+    // last, because they change the search path
+    const schema = [await attestObjects(client), ...(await attestRights(client))];
+    return { findings: [migrations, ...schema, identity, bill], exposure };
+  } finally {
+    await client.end();
+  }
 }
 
 function describe(findings: Finding[], exposure: string | undefined): string {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Client } from 'pg';
+import { type Client, DatabaseError } from 'pg';
 import { type DatabaseRole, openClient } from './connect.ts';
 import { type Finding, fail, ok } from './finding.ts';
 
@@ -27,7 +27,7 @@ async function compare(one: Client, other: Client): Promise<Finding> {
   const first = await pidOf(one);
   await other.query('BEGIN'); // keeps a pooler's session, if there is one, from the first
   const others = await pidOf(other);
-  const again = await Promise.race([pidOf(one), delay(WAIT_MS - 1_000, undefined)]);
+  const again = await Promise.race([pidOf(one), delay(WAIT_MS - 1_000, undefined, { ref: false })]);
   if (again === undefined) return fail(CHECK, 'a pooler lets one connection wait for another', NEXT);
   if (again !== first || others === first)
     return fail(
@@ -55,26 +55,33 @@ async function tryLock(client: Client): Promise<boolean> {
 
 /** A statement that still waits in a pooler would keep `end` waiting. */
 async function release(client: Client): Promise<void> {
-  await Promise.race([client.end(), delay(1_000)]);
+  await Promise.race([client.end(), delay(1_000, undefined, { ref: false })]);
 }
 
 /** Do connections run under the roles they ask for? A pooler may drop what a connection says at its start. */
 export async function attestRoles(url: string): Promise<Finding> {
   const check = 'roles of connections';
   for (const role of ROLES) {
+    const name = `madrugada_${role}`;
     const seen = await roleOf(url, role);
-    if (seen !== `madrugada_${role}`)
+    if (seen === 'missing') return fail(check, `there is no role ${name}`, 'madrugada init');
+    if (seen === 'refused')
       return fail(
         check,
-        `a connection that asks for the role madrugada_${role} runs as ${seen}`,
-        seen.startsWith('nobody')
-          ? `as an administrator: GRANT madrugada_${role} TO the login of DATABASE_URL`
-          : 'the role in a connection’s options is dropped on the way: connect to the server itself',
+        `the login may not be ${name}`,
+        `as an administrator: GRANT ${name} TO the login of DATABASE_URL, and so for each of ${ROLES.join(', ')}`,
+      );
+    if (seen !== name)
+      return fail(
+        check,
+        `a connection that asks for the role ${name} runs as ${seen}: what it asks for is dropped on the way`,
+        NEXT,
       );
   }
-  return ok(check, `the login may be ${ROLES.map((role) => `madrugada_${role}`).join(', ')}, and is what it asks for`);
+  return ok(check, `worker, operator, approver and auditor are what they ask for`);
 }
 
+/** The role that a connection gets which asks for `role`, `refused` to this login, or `missing` on the server. */
 async function roleOf(url: string, role: DatabaseRole): Promise<string> {
   try {
     const client = await openClient({ url, as: role, applicationName: 'madrugada doctor' });
@@ -82,8 +89,8 @@ async function roleOf(url: string, role: DatabaseRole): Promise<string> {
     await client.end();
     return rows[0]?.role ?? '';
   } catch (error) {
-    if (error instanceof Error && 'code' in error && (error.code === '42501' || error.code === '22023'))
-      return `nobody: ${error.message}`;
+    if (error instanceof DatabaseError && error.code === '42501') return 'refused';
+    if (error instanceof DatabaseError && error.code === '22023') return 'missing';
     throw error;
   }
 }

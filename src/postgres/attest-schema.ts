@@ -53,7 +53,9 @@ export async function attestObjects(client: Client, golden: string = goldenSchem
   if (different.length === 0)
     return ok(
       check,
-      `as the migrations made it${isPrinter ? '' : ', views aside, which PostgreSQL '}${isPrinter ? '' : `${version} prints differently`}`,
+      isPrinter
+        ? 'as the migrations made it'
+        : `as the migrations made it, views aside, which PostgreSQL ${version} prints in its own way`,
     );
   const more = different.length > NAMED ? ` and ${different.length - NAMED} more` : '';
   const seen = `not as the migrations made it: ${different.slice(0, NAMED).join(', ')}${more}`;
@@ -77,7 +79,9 @@ function differences({ title, entries }: SchemaSection, golden: string): string[
   return [...surplus, ...missing].map((entry) => OBJECT.exec(entry)?.[1] ?? entry.split('\n')[0] ?? entry);
 }
 
-/** Who may enter the schema besides the program's own roles, and who is a member of those, is each installation's business. */
+/** The program's own roles; who else may enter the schema, and who is a member of those, is each installation's business. */
+const OWN_ROLE = /^CREATE ROLE madrugada_(owner|worker|operator|approver|auditor) /;
+
 function isOfInstallation(line: string): boolean {
-  return line.startsWith('GRANT ') || (line.startsWith('CREATE ROLE ') && !line.startsWith('CREATE ROLE madrugada_'));
+  return line.startsWith('GRANT ') || (line.startsWith('CREATE ROLE ') && !OWN_ROLE.test(line));
 }
