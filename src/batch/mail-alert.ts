@@ -132,6 +132,7 @@ function describe(error: unknown): string {
   };
   if (typeof responseCode === 'number') {
     const [enhanced] = /(?<=^\d{3}[ -])[245]\.\d{1,3}\.\d{1,3}\b/.exec(String(response ?? '')) ?? [];
+    if (code === 'ETLS') return 'the mail server and we did not agree on TLS';
     const what = code === 'EAUTH' ? 'refused user or password' : 'refused the mail';
     return `the mail server ${what}: ${[responseCode, enhanced].filter(Boolean).join(' ')}`;
   }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { attestAlerts } from '../batch/attest-alerts.ts';
 import { type Exposure, exposureSentence, readTotalExposure } from '../bill/exposure.ts';
 import { attestBill, readBillLines } from '../bill/proof-allowed.ts';
 import { MadrugadaError } from '../errors.ts';
@@ -7,6 +8,7 @@ import { attestRoles, attestSession } from '../postgres/attest-connection.ts';
 import { attestCopies } from '../postgres/attest-copies.ts';
 import { attestDurability } from '../postgres/attest-durability.ts';
 import { attestIdentity } from '../postgres/attest-identity.ts';
+import { attestLogin } from '../postgres/attest-login.ts';
 import { attestRights } from '../postgres/attest-rights.ts';
 import { attestMigrations, attestObjects } from '../postgres/attest-schema.ts';
 import { openClient } from '../postgres/connect.ts';
@@ -73,6 +75,7 @@ async function attestServer(url: string, workers: number): Promise<Finding[]> {
       ...(await attestDurability(client)),
       ...(await attestCopies(client)),
       await attestClock(client),
+      await attestLogin(client),
       await attestSession(url),
       await attestConnections(client, workers),
     ];
@@ -89,10 +92,10 @@ async function attestInside(url: string): Promise<{ findings: Finding[]; exposur
     if (migrations.level !== 'ok') return { findings: [migrations], exposure: undefined };
     const identity = await attestIdentity(client);
     const exposure = await readTotalExposure(client);
-    const bill = attestBill(await readBillLines(client));
+    const outside = [await attestAlerts(client, process.env), attestBill(await readBillLines(client))];
     // last, because they change the search path
     const schema = [await attestObjects(client), ...(await attestRights(client))];
-    return { findings: [migrations, ...schema, identity, bill], exposure };
+    return { findings: [migrations, ...schema, identity, ...outside], exposure };
   } finally {
     await client.end();
   }

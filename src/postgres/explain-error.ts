@@ -19,8 +19,6 @@ const REFUSALS: Record<string, string> = {
   '28P01': 'the database refused the password; check DATABASE_URL',
   '28000': 'the database refused this user; check DATABASE_URL',
   '3D000': 'the database named in DATABASE_URL does not exist; create it',
-  '08P01':
-    'what answers at DATABASE_URL does not take our session settings: it is a pooler such as PgBouncer; set DATABASE_URL to the server itself',
   '53300': 'the database has no free connection; raise max_connections or run fewer workers',
   '57P01': 'the database is shutting down; try again when it is back',
   '57P02': 'the database crashed and is recovering; try again in a moment',
@@ -53,6 +51,12 @@ function explainRefusal(error: DatabaseError): MadrugadaError | undefined {
   const { code = '', message } = error;
   const refusal = REFUSALS[code];
   if (refusal !== undefined) return new MadrugadaError(`${refusal} (${message})`, 3, { cause: error });
+  if (code === '08P01' && message.includes('startup parameter'))
+    return new MadrugadaError(
+      `what answers at DATABASE_URL does not take our session settings (${message}): it is a pooler such as PgBouncer; set DATABASE_URL to the server itself`,
+      3,
+      { cause: error },
+    );
   if (NOT_MIGRATED.has(code) || (code === '22023' && message.includes('"role"')))
     return new MadrugadaError(`the database lacks this version's schema (${message}); run: madrugada init`, 2, {
       cause: error,

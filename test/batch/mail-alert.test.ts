@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { alertChannels } from '../../src/batch/alert-channels.ts';
@@ -204,6 +205,20 @@ test('smtps sends under TLS to a server whose certificate is trusted, and sends 
   });
   expect(server.logins).toEqual(['night']);
   expect(JSON.parse(trusted.stdout)).toEqual({ delivered: 1, failures: [] });
+});
+
+test('a password does not leave this machine in the clear', async ({ skip }) => {
+  const outside = Object.values(networkInterfaces())
+    .flatMap((addresses) => addresses ?? [])
+    .find(({ internal, family }) => !internal && family === 'IPv4');
+  if (outside === undefined) return skip('this machine has no address but loopback');
+  const server = await startMailServer({ password: PASSWORD, host: outside.address });
+  const at = (login: string) => ({ MADRUGADA_ALERT_SMTP: `smtp://${login}${outside.address}:${server.port}` });
+  await raise();
+  const { failures } = await deliver(settings(server, at(`night:${encodeURIComponent(PASSWORD)}@`)));
+
+  expect(failures).toMatchObject([{ error: 'the mail server and we did not agree on TLS' }]);
+  expect(server.logins).toEqual([]);
 });
 
 test.for<[string, Record<string, string>, string]>([

@@ -18,8 +18,17 @@ test('an installation as it is made has no failing check, and doctor ends with 0
   expect([code, document.ok]).toEqual([0, true]);
   expect(document.checks.map(({ check }) => check)).toEqual([
     ...['fsync', 'full_page_writes', 'synchronous_commit', 'primary', 'storage', 'logged tables', 'backup'],
-    ...['synchronous standby', 'clocks', 'direct connection', 'connections', 'roles of connections', 'migrations'],
-    ...['schema', 'rights granted', 'rights in effect', 'other roles', 'server identity', 'bill'],
+    ...['synchronous standby', 'clocks', 'login', 'direct connection', 'connections', 'roles of connections'],
+    ...[
+      'migrations',
+      'schema',
+      'rights granted',
+      'rights in effect',
+      'other roles',
+      'server identity',
+      'alerts',
+      'bill',
+    ],
   ]);
 });
 
@@ -165,6 +174,44 @@ test('a login that may not be a worker is told what to grant', async () => {
     seen: 'the login may not be madrugada_worker',
     next: expect.stringContaining('GRANT madrugada_worker TO'),
   });
+});
+
+test('a login that is no more than a worker and an operator can be examined; a superuser is a warning', async () => {
+  const role = `${db.name}_night`;
+  const roles = ['worker', 'operator', 'auditor'].map((name) => `madrugada_${name}`).join(', ');
+  await db.pool.query(`CREATE ROLE ${role} LOGIN PASSWORD 'x' IN ROLE ${roles}`);
+  const url = new URL(db.url);
+  [url.username, url.password] = [role, 'x'];
+  const modest = await examine(url.href);
+  await db.pool.query(`GRANT madrugada_owner TO ${role}`);
+  const owner = await examine(url.href);
+  await db.pool.query(`DROP ROLE ${role}`);
+  const superuser = await examine(db.url);
+  const look = ({ document }: typeof modest) => document.checks.find(({ check }) => check === 'login');
+
+  expect(modest.code).toBe(0);
+  expect([modest, owner, superuser].map((one) => look(one)?.level)).toEqual(['ok', 'warn', 'warn']);
+  expect(look(superuser)?.next).toContain('CREATE ROLE night LOGIN');
+});
+
+test('where alerts go is said, and that one does not get through', async () => {
+  const look = async (environment: Record<string, string>) => {
+    const { stdout } = await runCommand(['doctor', '--json'], {
+      environment: { DATABASE_URL: db.url, ...environment },
+    });
+    return (JSON.parse(stdout) as { checks: Check[] }).checks.find(({ check }) => check === 'alerts');
+  };
+  const nowhere = await look({});
+  const command = { MADRUGADA_ALERT_COMMAND: 'exit 3' };
+  const somewhere = await look(command);
+  await db.pool.query(`INSERT INTO madrugada.alert (kind, message) VALUES ('test', 'x')`);
+  await runCommand(['alert', 'deliver'], { environment: { DATABASE_URL: db.url, ...command } });
+  const failing = await look(command);
+  const wrong = await look({ MADRUGADA_ALERT_SMTP: 'smtp://u:secret@h' });
+
+  expect([nowhere, somewhere, failing, wrong].map((one) => one?.level)).toEqual(['warn', 'ok', 'warn', 'warn']);
+  expect(failing?.seen).toBe('some do not get through: command (exit 3)');
+  expect(JSON.stringify(wrong)).not.toContain('secret');
 });
 
 test('a night with more workers than there are connections fails beforehand', async () => {

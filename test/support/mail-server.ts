@@ -28,10 +28,16 @@ export interface MailServerOptions {
   password?: string;
   /** TLS from the first byte, with this key and certificate (PEM). */
   tls?: { key: string; cert: string };
+  /** Where it listens; default 127.0.0.1. */
+  host?: string;
 }
 
-/** Starts a real SMTP server that ends with the test. */
-export async function startMailServer({ password, tls }: MailServerOptions = {}): Promise<MailServer> {
+/** Starts a real SMTP server, without STARTTLS, that ends with the test. */
+export async function startMailServer({
+  password,
+  tls,
+  host = '127.0.0.1',
+}: MailServerOptions = {}): Promise<MailServer> {
   const record: Omit<MailServer, 'port'> = { mails: [], refusals: [], logins: [] };
   const options: SMTPServerOptions = {
     ...(tls ? { secure: true, ...tls } : { disabledCommands: ['STARTTLS'] }),
@@ -58,7 +64,7 @@ export async function startMailServer({ password, tls }: MailServerOptions = {})
   };
   const server = new SMTPServer(options);
   server.on('error', () => undefined); // a client that broke off
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await new Promise<void>((resolve) => server.listen(0, host, resolve));
   onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())));
   return Object.assign(record, { port: (server.server.address() as AddressInfo).port });
 }
