@@ -7,7 +7,7 @@ const CHECK = 'direct connection';
 const NEXT =
   'set DATABASE_URL to the server itself, or to a pooler in session mode: slot locks, LISTEN and roles need a session of their own';
 /** Only a pooler that has no second session makes one connection wait for another. */
-const WAIT_MS = 5_000;
+const WAIT_MS = 15_000;
 /** Any number: looked at and let go at once. */
 const LOCK_KEY = 1_870_101_322;
 /** What the commands run as. Not as an approver: whoever approves has a login of their own. */
