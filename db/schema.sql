@@ -117,10 +117,15 @@ CREATE TABLE madrugada.batch (
   task_budget_usd numeric,
   velocity_usd numeric,
   max_output_tokens integer,
+  fall_back_model text,
+  fall_back_after integer,
   CONSTRAINT batch_batch_key_key UNIQUE (batch_key),
   CONSTRAINT batch_budget_usd_check CHECK ((budget_usd > (0)::numeric)),
   CONSTRAINT batch_check CHECK (((state = 'stopped'::madrugada.batch_state) = (stop_reason IS NOT NULL))),
   CONSTRAINT batch_check1 CHECK (((state <> ALL (ARRAY['closed'::madrugada.batch_state, 'archived'::madrugada.batch_state])) OR (closed_at IS NOT NULL))),
+  CONSTRAINT batch_check2 CHECK (((fall_back_model IS NULL) = (fall_back_after IS NULL))),
+  CONSTRAINT batch_fall_back_after_check CHECK ((fall_back_after > 0)),
+  CONSTRAINT batch_fall_back_model_check CHECK ((fall_back_model <> ''::text)),
   CONSTRAINT batch_id_check CHECK ((id ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'::text)),
   CONSTRAINT batch_lease_seconds_check CHECK ((lease_seconds > 0)),
   CONSTRAINT batch_max_attempts_check CHECK ((max_attempts > 0)),
@@ -197,6 +202,7 @@ CREATE TABLE madrugada.call_intent (
   tag text NOT NULL,
   sent_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
   deadline_at timestamp with time zone NOT NULL,
+  asked_model text,
   CONSTRAINT call_intent_dispatch_check CHECK ((dispatch > 0)),
   CONSTRAINT call_intent_occurrence_check CHECK ((occurrence > 0)),
   CONSTRAINT call_intent_pkey PRIMARY KEY (batch_key, task_id, seq, dispatch),
@@ -542,6 +548,19 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.audit_fall_back()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  PERFORM record_event('batch', 'fall-back set', NEW.batch_key, NULL, NULL, NULL, NULL, NULL, NULL,
+    format('%s after %s refusals of a call', NEW.fall_back_model, NEW.fall_back_after));
+  RETURN NULL;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.audit_model_price()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -728,7 +747,7 @@ END
 $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.claim_task(the_batch text, the_slot text, the_worker bigint, the_agent text, after_position integer)
- RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric, counts_velocity boolean, max_output_tokens integer)
+ RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric, counts_velocity boolean, max_output_tokens integer, fall_back_model text, fall_back_after integer)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
@@ -784,7 +803,7 @@ BEGIN
          c.lease_token > 1, granted,
          CASE WHEN c.lease_token > 1 AND granted IS NOT NULL THEN
            (SELECT coalesce(sum(a.allowance_usd), 0) FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token) ELSE 0 END,
-         b.task_budget_usd, b.velocity_usd IS NOT NULL, b.max_output_tokens
+         b.task_budget_usd, b.velocity_usd IS NOT NULL, b.max_output_tokens, b.fall_back_model, b.fall_back_after
     FROM claimed c;
 END
 $function$;
@@ -1385,9 +1404,10 @@ DECLARE
   the_key text;
 BEGIN
   INSERT INTO batch (id, version, agent, agent_options, tasks_sha256, task_count, budget_usd, max_attempts, lease_seconds, doubt_policy,
-    task_budget_usd, velocity_usd, max_output_tokens)
+    task_budget_usd, velocity_usd, max_output_tokens, fall_back_model, fall_back_after, stop_after_failures)
   VALUES (the_id, the_version, the_agent, the_options, the_sha256, the_count, the_budget, attempts, the_lease_seconds, policy,
-    (limits ->> 'taskBudgetUsd')::numeric, (limits ->> 'velocityUsd')::numeric, (limits ->> 'maxOutputTokens')::integer)
+    (limits ->> 'taskBudgetUsd')::numeric, (limits ->> 'velocityUsd')::numeric, (limits ->> 'maxOutputTokens')::integer,
+    limits ->> 'fallBackModel', (limits ->> 'fallBackAfter')::integer, coalesce((limits ->> 'stopAfterFailures')::integer, 10))
   RETURNING batch_key INTO the_key;
   WITH lines AS (
     DELETE FROM incoming_task t WHERE t.loading = pg_current_xact_id() RETURNING t.position, t.item, t.input
@@ -2495,7 +2515,8 @@ CREATE VIEW madrugada.call AS
     o.completed_no,
     i.request_sha256,
     madrugada.body_text(i.request) AS request,
-    madrugada.body_text(o.response) AS response
+    madrugada.body_text(o.response) AS response,
+    COALESCE(i.asked_model, i.model) AS asked_model
    FROM ((madrugada.call_intent i
      JOIN madrugada.task t ON ((t.id = i.task_id)))
      LEFT JOIN LATERAL ( SELECT o_1.batch_key,
@@ -2530,6 +2551,7 @@ CREATE CONSTRAINT TRIGGER attempt_failures AFTER UPDATE ON madrugada.attempt DEF
 CREATE CONSTRAINT TRIGGER batch_task_count AFTER INSERT ON madrugada.batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_count();
 CREATE TRIGGER alert_audit AFTER INSERT OR UPDATE ON madrugada.alert FOR EACH ROW EXECUTE FUNCTION madrugada.audit_alert();
 CREATE TRIGGER audit_update_refused BEFORE UPDATE ON madrugada.audit_event FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
+CREATE TRIGGER batch_fall_back_audit AFTER INSERT ON madrugada.batch FOR EACH ROW WHEN ((new.fall_back_model IS NOT NULL)) EXECUTE FUNCTION madrugada.audit_fall_back();
 CREATE TRIGGER batch_insert_audit AFTER INSERT ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_batch_state();
 CREATE TRIGGER batch_spending_begun AFTER INSERT ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.begin_spending();
 CREATE TRIGGER batch_state_audit AFTER UPDATE ON madrugada.batch FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION madrugada.audit_batch_state();

@@ -72,6 +72,14 @@ function registerLoad(batch: Command): void {
     .option('--velocity <usd>', 'dollars in any ten minutes; more stops the batch', dollars)
     .option('--max-output-tokens <n>', 'what a call may ask for at most; more is lowered to it', positiveInteger)
     .option('--option <key=value>', 'for the agent; may be repeated', collectOption, {})
+    .option('--fall-back <model>', 'the model that a refused call asks in the stead of its own; see --fall-back-after')
+    .option('--fall-back-after <n>', 'refusals of a call before it falls back', positiveInteger)
+    .option(
+      '--stop-after-failures <n>',
+      'failed attempts in a row, none completed meanwhile, that stop the batch',
+      positiveInteger,
+      10,
+    )
     .option('--max-attempts <n>', 'attempts of a task before it fails', positiveInteger, 3)
     .option('--lease-seconds <n>', 'how long a silent slot keeps its task', positiveInteger, 600)
     .addOption(
@@ -121,6 +129,7 @@ async function show(name: string, flags: CommonFlags): Promise<void> {
       `at most ${batch.maxAttempts} attempts, lease ${batch.leaseSeconds} s, doubt: ${batch.doubtPolicy}, ${
         batch.budgetUsd === null ? 'no budget' : `budget US$ ${batch.budgetUsd}`
       }`,
+      `${fallBackText(batch)}; stops after ${batch.stopAfterFailures} failed attempts in a row`,
       `tasks: ${completed} completed, ${failed} failed, ${running} running, ${pending} pending`,
       `calls: ${figures.calls} answered, ${figures.charged} charged for US$ ${figures.spentUsd}, ${figures.refused} refused, ${figures.inDoubt} in doubt`,
       exposureSentence(exposure),
@@ -128,6 +137,11 @@ async function show(name: string, flags: CommonFlags): Promise<void> {
     const document = { ...snakeKeys(batch), figures: snakeKeys(figures), exposure: snakeKeys(exposure) };
     printResult(flags, document, lines.join('\n'));
   });
+}
+
+function fallBackText({ fallBackModel, fallBackAfter }: Batch): string {
+  if (fallBackModel === null) return 'no fall-back model';
+  return `a call refused ${fallBackAfter} times asks ${fallBackModel}`;
 }
 
 async function stop(name: string, flags: CommonFlags & { by?: string; reason: string; now?: boolean }): Promise<void> {

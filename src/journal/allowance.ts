@@ -1,5 +1,5 @@
 import Big from 'big.js';
-import type { Funds } from '../lease/claim.ts';
+import type { FallBackSetting, Funds } from '../lease/claim.ts';
 import type { Drawn } from '../lease/draw.ts';
 import type { Verdict } from './verdict.ts';
 
@@ -48,6 +48,11 @@ export class Allowance {
   /** Output tokens that a call may ask for; undefined: any number. */
   get maxOutputTokens(): number | undefined {
     return this.#funds.maxOutputTokens;
+  }
+
+  /** The model that a call may ask in the stead of its own; undefined: none. */
+  get fallBack(): FallBackSetting | undefined {
+    return this.#funds.fallBack;
   }
 
   /** Sets aside `worst` dollars, in the order asked. Where money is short it waits for the task's own calls under way, whose holds are larger than their costs. */

@@ -1,6 +1,7 @@
 import Big from 'big.js';
 import type { Allowance, Hold } from './allowance.ts';
 import type { JournalEnvironment } from './environment.ts';
+import { askingOf } from './fall-back.ts';
 import type { Lease } from './lease.ts';
 import type { OutgoingCall } from './live-call.ts';
 import { plainBody } from './request.ts';
@@ -45,20 +46,17 @@ export class DispatchHold {
 export async function holdWorstCase(
   env: JournalEnvironment,
   lease: Lease,
-  { request, identity, seq }: OutgoingCall,
+  call: OutgoingCall,
   allowance: Allowance,
   over: AbortSignal,
 ): Promise<DispatchHold | { kind: 'ended'; verdict: Verdict } | { kind: 'unwanted' }> {
+  const { request, model } = askingOf(call);
   const { method, url } = request;
-  const worst = env.prices.worstCaseOf(
-    { method, path: url.pathname, body: plainBody(request) },
-    identity.model,
-    new Date(),
-  );
+  const worst = env.prices.worstCaseOf({ method, path: url.pathname, body: plainBody(request) }, model, new Date());
   if ('problem' in worst)
     return {
       kind: 'ended',
-      verdict: { kind: 'refused', message: `task ${lease.key}, call ${seq}: ${worst.problem}` },
+      verdict: { kind: 'refused', message: `task ${lease.key}, call ${call.seq}: ${worst.problem}` },
     };
   const result = await allowance.hold(worst.usd, over);
   if (result.kind !== 'held') return result;

@@ -1,4 +1,5 @@
 import type { Brake } from './brake.ts';
+import type { Asking } from './fall-back.ts';
 import type { Issue } from './issue.ts';
 import type { RecordedCall, RecordedResponse } from './load-journal.ts';
 import type { JournaledRequest, RequestIdentity } from './request.ts';
@@ -8,7 +9,10 @@ export interface LiveCall {
   scope: string;
   identity: RequestIdentity;
   occurrence: number;
+  /** As the code made it. */
   request: JournaledRequest;
+  /** What goes out in its stead, to the batch's fall-back model; undefined: it has not fallen back. */
+  fallenBack: Asking | undefined;
   /** Of its run: looked at just before anything is sent. */
   brake: Brake;
   recorded: RecordedCall | undefined;

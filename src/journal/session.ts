@@ -166,6 +166,7 @@ export class Session {
       identity,
       occurrence,
       request,
+      fallenBack: undefined,
       brake: this.#brake,
       recorded,
       seq: recorded?.seq,

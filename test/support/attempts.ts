@@ -32,6 +32,7 @@ export interface BatchOptions {
   doubtPolicy?: 'pay_again' | 'hold';
   budgetUsd?: string;
   limits?: CallLimits;
+  fallBack?: { model: string; after: number };
 }
 
 let batches = 0;
@@ -54,6 +55,7 @@ export async function loadTestBatch(db: TestDatabase, options: BatchOptions = {}
         doubtPolicy: options.doubtPolicy ?? 'pay_again',
         budgetUsd: options.budgetUsd,
         limits: options.limits,
+        fallBack: options.fallBack,
       },
       newTasks(options.inputs ?? numberedQuestions(options.tasks ?? 1)),
     );
