@@ -4,6 +4,7 @@ import { patiently } from '../postgres/patiently.ts';
 import { lowerMaxTokens } from '../provider/clamp-max-tokens.ts';
 import { classify } from '../provider/refusal.ts';
 import { replaceModel } from '../provider/replace-model.ts';
+import { isFreeRequest } from '../provider/worst-case.ts';
 import type { JournalEnvironment } from './environment.ts';
 import type { Lease } from './lease.ts';
 import type { LiveCall, OutgoingCall } from './live-call.ts';
@@ -74,8 +75,9 @@ export class FallBack {
   #toFallBack(model: string): Asking | undefined {
     const request = withModel(this.#call.request, model, this.#env.prices.mostOutputOf(model, new Date()));
     if (request === undefined) return undefined;
-    const { method, url, body } = request;
-    const worst = this.#env.prices.worstCaseOf({ method, path: url.pathname, body }, model, new Date());
+    const priced = { method: request.method, path: request.url.pathname, body: request.body };
+    if (isFreeRequest(priced)) return undefined; // another model's count of tokens is no answer
+    const worst = this.#env.prices.worstCaseOf(priced, model, new Date());
     return 'problem' in worst ? undefined : { request, model };
   }
 }
