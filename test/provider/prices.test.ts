@@ -133,7 +133,7 @@ test('a person’s price counts before a built-in one, also where that is of a l
 test('what the simulated provider charges is what the built-in lists say', async () => {
   const book = await readPrices(db.pool);
   for (const model of LISTED_MODELS) {
-    const { inputTokens, outputTokens, costUsd } = chargeFor(model);
+    const { inputTokens, outputTokens, costUsd } = chargeFor(model, 1_000);
     expect(book.costOf(model, used({ inputTokens, outputTokens }), new Date('2026-11-30'))?.toFixed(), model).toBe(
       costUsd,
     );

@@ -33,6 +33,7 @@ export interface BatchOptions {
   budgetUsd?: string;
   limits?: CallLimits;
   fallBack?: { model: string; after: number };
+  stopAfterFailures?: number;
 }
 
 let batches = 0;
@@ -56,6 +57,7 @@ export async function loadTestBatch(db: TestDatabase, options: BatchOptions = {}
         budgetUsd: options.budgetUsd,
         limits: options.limits,
         fallBack: options.fallBack,
+        stopAfterFailures: options.stopAfterFailures,
       },
       newTasks(options.inputs ?? numberedQuestions(options.tasks ?? 1)),
     );
