@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { failpoint } from '../failpoint.ts';
-import type { PacedAddress } from '../provider/pace.ts';
 import type { Allowance } from './allowance.ts';
 import { waitAfter } from './back-off.ts';
+import { addressOf, mostTokensOf, tellFleet } from './call-pace.ts';
 import { Deadline } from './deadline.ts';
 import { type DispatchHold, holdWorstCase } from './dispatch-hold.ts';
 import type { JournalEnvironment } from './environment.ts';
@@ -84,19 +84,15 @@ async function waitForTurn(
   call: OutgoingCall,
   over: AbortSignal,
 ): Promise<CallResult | undefined> {
-  const turn = await env.pace.takeTurn(addressOf(call), env.limits.maxWaitMs);
+  const turn = await env.pace.takeTurn(addressOf(call), () => mostTokensOf(env, call), env.limits.maxWaitMs);
   if (turn.kind === 'parked') {
     const message = `call ${call.seq}: the provider has asked to slow down; its turn is at ${turn.until.toISOString()}`;
     return { kind: 'ended', verdict: { kind: 'parked', waitingFor: 'refusal', until: turn.until, message } };
   }
+  call.taken = turn.taken;
   if (turn.waitMs === 0) return undefined;
   await delay(turn.waitMs, undefined, { signal: over }).catch(() => undefined);
   return call.issue.isOpen && !over.aborted ? undefined : { kind: 'unwanted' };
-}
-
-function addressOf(call: LiveCall): PacedAddress {
-  const { request, model } = askingOf(call);
-  return { origin: request.url.origin, model };
 }
 
 /** The batch's policy is to hold what is in doubt. */
@@ -206,11 +202,7 @@ async function record(
   });
   hold.settle(fields.kind, fields.costUsd);
   await failpoint('journal.outcome.after', lease.key);
-  // nobody waits for the fleet to be told: whoever asked sees this ending now, and a pace not told of comes with the next refusal
-  if (ending.kind === 'refused')
-    void env.pace
-      .noteRefusal(addressOf(call), reception.status, reception.headers, env.limits.retryAfterCapMs)
-      .catch(() => undefined);
+  tellFleet(env, call, ending, reception, fields);
   if (answers) env.onCharge(fields.costUsd);
   if (isOfAccount) {
     const why = `the provider refuses this account: ${ending.message}`;

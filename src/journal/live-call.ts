@@ -1,3 +1,4 @@
+import type { Tokens } from '../provider/pace.ts';
 import type { Brake } from './brake.ts';
 import type { Asking } from './fall-back.ts';
 import type { Issue } from './issue.ts';
@@ -19,6 +20,8 @@ export interface LiveCall {
   /** Given when the call first goes out; a recorded call has it already. */
   seq: number | undefined;
   lastDispatch: number;
+  /** What the turn of its last dispatch took of the provider's limits. */
+  taken: Tokens;
   /** Recorded results that the code has already asked for. */
   consumed: number;
   issues: number;

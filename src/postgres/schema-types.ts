@@ -442,12 +442,18 @@ export interface PayAgain {
 }
 
 export interface ProviderPace {
+  input_full_at: Generated<Timestamp>;
+  input_per_minute: number | null;
   model: string;
   next_at: Generated<Timestamp>;
   origin: string;
+  output_full_at: Generated<Timestamp>;
+  output_per_minute: number | null;
   paused_until: Timestamp;
   refused_at: Timestamp;
   requests_per_minute: number | null;
+  tokens_full_at: Generated<Timestamp>;
+  tokens_per_minute: number | null;
 }
 
 export interface SchemaMigration {

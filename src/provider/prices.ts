@@ -35,11 +35,11 @@ export class PriceBook {
   }
 
   /**
-   * The most that a request can cost in dollars, and the most output it can have: what is set aside before it is sent. A `problem` says why
+   * The most that a request can cost in dollars, and the most input and output it can have: what is set aside before it is sent. A `problem` says why
    * there is no such figure, and what to do about it.
    */
   worstCaseOf(request: PricedRequest, model: string | undefined, at: Date): WorstCase {
-    if (isFreeRequest(request)) return { usd: new Big(0), outputTokens: 0 };
+    if (isFreeRequest(request)) return { usd: new Big(0), inputTokens: 0, outputTokens: 0 };
     if (model === undefined)
       return { problem: `${request.method} ${request.path} names no model, so what it may cost is not known` };
     const price = this.#find(model, at);
