@@ -50,6 +50,11 @@ export class Allowance {
     return this.#funds.maxOutputTokens;
   }
 
+  /** Dollars that the whole task may spend; undefined: no limit. */
+  get taskBudget(): Big | undefined {
+    return this.#funds.taskBudget;
+  }
+
   /** The model that a call may ask in the stead of its own; undefined: none. */
   get fallBack(): FallBackSetting | undefined {
     return this.#funds.fallBack;
