@@ -19,8 +19,12 @@ const LOAD_HELP = `
 FILE is JSON Lines or CSV in UTF-8, "-" for standard input, with a column "item" that names the task; all others are its input. The list is
 loaded whole or not at all, and is closed then: loading it again changes nothing, another list under the same name is refused.
 
-Example:
-  madrugada batch load 2026-11 questions.csv --version v3 --agent my-agent.ts --option documents=reports`;
+A call that its provider refuses --fall-back-after times (status 429, 5xx and the like; not for its credentials or for a malformed request) asks
+the --fall-back model instead. It is priced as that model, and view "call" has both.
+
+Examples:
+  madrugada batch load 2026-11 questions.csv --version v3 --agent my-agent.ts --option documents=reports
+  madrugada batch load 2026-12 questions.csv --version v3 --fall-back claude-sonnet-5 --fall-back-after 3`;
 
 /** `madrugada batch`: the closed lists of tasks. */
 export function register(program: Command): void {
