@@ -46,14 +46,14 @@ export async function dispatchCall(
   const since = Date.now() - (isResumed ? (call.recorded?.tryingMs ?? 0) : 0);
   const fallBack = await FallBack.of(env, lease, call, allowance.fallBack);
   for (let tries = 1; ; tries += 1) {
-    if (fallBack.takeOver()) tries = 1;
+    if (fallBack.changeModel()) tries = 1;
     const notYet = await waitForTurn(env, call, over);
     if (notYet) return notYet;
     const held = await holdWorstCase(env, lease, call, allowance, over);
     if ('kind' in held) return held;
     call.lastDispatch += 1;
     const waitFor = (ending: Ending) =>
-      fallBack.isDueAfter(ending) ? 0 : waitAfter(ending, tries, Date.now() - since, env.limits);
+      fallBack.changesModelAfter(ending) ? 0 : waitAfter(ending, tries, Date.now() - since, env.limits);
     const result = await dispatchOnce(env, lease, call, afterNo, held, over, waitFor);
     if (result.kind !== 'again') return result;
     if (result.isDoubt && env.lookUp) {

@@ -25,13 +25,15 @@ export function askingOf({ fallenBack, request, identity }: LiveCall): Asking {
 /**
  * Counts the refusals of one call that its provider's trouble accounts for (status 429, 5xx and what else the journal tries again, in a
  * stream too), and says when the batch's fall-back model is due. Those of earlier runs and attempts count: the journal has them. A call
- * whose worst case at the fall-back model has no price or no bound does not fall back: it goes on asking its own model.
+ * whose worst case at the fall-back model has no price or no bound does not fall back: it goes on asking its own model. So does one that the
+ * fall-back model refuses as malformed (a feature that it lacks): its task shall not fail for that.
  */
 export class FallBack {
   readonly #env: JournalEnvironment;
   readonly #call: OutgoingCall;
   readonly #setting: FallBackSetting | undefined;
   #refusals: number;
+  #isUnfit = false;
 
   constructor(env: JournalEnvironment, call: OutgoingCall, setting: FallBackSetting | undefined, refusals: number) {
     this.#env = env;
@@ -51,18 +53,19 @@ export class FallBack {
     return new FallBack(env, call, setting, hasBegun ? await countRefusals(env.pool, lease, call) : 0);
   }
 
-  /** Counts how a dispatch ended. True: the next one is the first to the fall-back model, so what the other asked to wait does not count. */
-  isDueAfter({ kind }: Ending): boolean {
-    if (kind === 'refused') this.#refusals += 1;
-    return this.#due() !== undefined;
+  /** Counts how a dispatch ended. True: the next one asks another model than it did, so what that one asked to wait does not count. */
+  changesModelAfter(ending: Ending): boolean {
+    if (ending.kind === 'refused') this.#refusals += 1;
+    const isRefusedForGood = ending.kind === 'permanent for task' && ending.charge === 'none';
+    if (this.#call.fallenBack !== undefined && isRefusedForGood) this.#isUnfit = true;
+    return this.#isUnfit ? this.#call.fallenBack !== undefined : this.#due() !== undefined;
   }
 
-  /** Has the call ask the fall-back model from now on, if that is due. True when it did not before. */
-  takeOver(): boolean {
-    const asking = this.#due();
-    if (asking === undefined) return false;
-    this.#call.fallenBack = asking;
-    return true;
+  /** Has the next dispatch ask the model whose turn it is. True when the last one asked another. */
+  changeModel(): boolean {
+    const before = this.#call.fallenBack;
+    this.#call.fallenBack = this.#isUnfit ? undefined : (before ?? this.#due());
+    return this.#call.fallenBack !== before;
   }
 
   #due(): Asking | undefined {

@@ -313,6 +313,22 @@ test('a call whose cost at the fall-back model has no bound goes on asking its o
   expect(modelsAsked()).toEqual([ASKED, ASKED]);
 });
 
+test('a call that the fall-back model takes for malformed goes back to its own model, and its task does not fail for that', async () => {
+  const batch = await loadTestBatch(bench.db, AFTER_TWO);
+  const worker = await bench.workers.add();
+  bench.provider.script = (exchange) => {
+    if (modelIn(exchange) === OTHER) exchange.refuse(400, 'invalid_request_error');
+    else if (exchange.number <= 4) overloaded(exchange);
+    else answer(exchange);
+  };
+  const result = await worker.attempt(batch, (task) => ask(task, 'one'));
+
+  expect(result.ending).toBe('completed');
+  expect(modelsAsked()).toEqual([ASKED, ASKED, OTHER, ASKED, ASKED]);
+  const kinds = ['1.1 refused', '1.2 refused', '1.3 refused', '1.4 refused', '1.5 charged'];
+  expect(await kindsOf(bench.db, batch)).toEqual(kinds);
+});
+
 test('what the fall-back model may cost at most has to be there: else the task waits for money, and nothing is sent', async () => {
   const cheap = await loadTestBatch(bench.db);
   const worker = await bench.workers.add();
