@@ -7,6 +7,7 @@ import { deliverAlerts } from '../batch/deliver-alerts.ts';
 import type { Queryable } from '../batch/queryable.ts';
 import { MadrugadaError, messageOf } from '../errors.ts';
 import type { JournalEnvironment, Limits } from '../journal/environment.ts';
+import { HoldWatch } from '../journal/hold-watch.ts';
 import { JournalWriter } from '../journal/journal-writer.ts';
 import type { LookUp } from '../journal/look-up.ts';
 import type { Tagging } from '../journal/tag.ts';
@@ -138,6 +139,7 @@ export class WorkerProcess {
       dispatcher,
       prices: await readPrices(pool),
       pace,
+      holds: new HoldWatch((batch, message) => this.#options.log.warn({ batch }, message)),
       limits,
       lookUp,
       tagging,
