@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { defineAgent } from '../src/agent/define-agent.ts';
-import { loadBatch } from '../src/batch/load-batch.ts';
+import { setMonthLimit } from '../src/batch/budget.ts';
+import { loadBatch, type NewBatch } from '../src/batch/load-batch.ts';
 import { claimTask } from '../src/lease/claim.ts';
 import { openClient } from '../src/postgres/connect.ts';
 import { migrate } from '../src/postgres/migrate.ts';
@@ -9,10 +10,20 @@ import { CALLS_PER_TASK, type Contender, type Place } from './contender.ts';
 import { openJournal } from './open-journal.ts';
 import { question } from './provider.ts';
 
+/** What the batches of a contender may spend, in dollars; none: no limit. */
+export interface Caps {
+  batch: Pick<NewBatch, 'budgetUsd' | 'limits'>;
+  month: string;
+}
+
 /** The product: tasks are claimed, run and completed through the code of a worker process, with its connections. */
-export async function openMadrugada({ databaseUrl: url, providerUrl }: Place): Promise<Contender> {
+export async function openMadrugada(
+  { databaseUrl: url, providerUrl }: Place,
+  { name = 'madrugada', caps }: { name?: string; caps?: Caps } = {},
+): Promise<Contender> {
   await migrate(url);
   const operator = await openClient({ url, as: 'operator', applicationName: 'bench load' });
+  if (caps) await setMonthLimit(operator, thisMonth(), caps.month, { by: 'bench', reason: 'to be measured' });
   const { env, pool, workerId, close } = await openJournal(url);
   const agent = defineAgent({
     input: z.object({}),
@@ -47,13 +58,18 @@ export async function openMadrugada({ databaseUrl: url, providerUrl }: Place): P
   }
 
   return {
-    name: 'madrugada',
+    name,
     async prepare(slots, tasks) {
       batches += 1;
-      batchKey = await load(operator, `bench-${batches}`, slots * tasks);
+      batchKey = await load(operator, `bench-${batches}`, slots * tasks, caps?.batch);
     },
     async run(slots) {
-      await Promise.all(Array.from({ length: slots }, (_, slot) => runSlot(`slot-${slot}`)));
+      const upkeep = setInterval(() => void pool.query('SELECT madrugada.tend_budgets()'), 1000); // as a worker process does
+      try {
+        await Promise.all(Array.from({ length: slots }, (_, slot) => runSlot(`slot-${slot}`)));
+      } finally {
+        clearInterval(upkeep);
+      }
     },
     async close() {
       await Promise.all([close(), operator.end()]);
@@ -61,12 +77,21 @@ export async function openMadrugada({ databaseUrl: url, providerUrl }: Place): P
   };
 }
 
+function thisMonth(): string {
+  return new Date().toISOString().slice(0, 'yyyy-mm'.length);
+}
+
 /** Loads a batch of `count` tasks without input; its key. */
-export async function load(operator: Parameters<typeof loadBatch>[0], id: string, count: number): Promise<string> {
+export async function load(
+  operator: Parameters<typeof loadBatch>[0],
+  id: string,
+  count: number,
+  caps: Caps['batch'] = {},
+): Promise<string> {
   const batch = { id, version: 'v1', agent: 'prompt', agentOptions: {}, maxAttempts: 3, leaseSeconds: 600 };
   async function* tasks() {
     for (let position = 1; position <= count; position += 1)
       yield { position, item: String(position), inputJson: '{}' };
   }
-  return (await loadBatch(operator, { ...batch, doubtPolicy: 'pay_again' }, tasks())).batchKey;
+  return (await loadBatch(operator, { ...batch, ...caps, doubtPolicy: 'pay_again' }, tasks())).batchKey;
 }

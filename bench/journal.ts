@@ -1,9 +1,9 @@
-import { CALLS_PER_TASK, type Contender, type Place } from './contender.ts';
+import { compare } from './compare.ts';
+import type { Contender, Place } from './contender.ts';
 import { openBare } from './contender-bare.ts';
 import { openDbos } from './contender-dbos.ts';
 import { openLangGraph } from './contender-langgraph.ts';
 import { openMadrugada } from './contender-madrugada.ts';
-import { printRates, secondsOf } from './measure.ts';
 import { startProvider } from './provider.ts';
 import { Server } from './server.ts';
 
@@ -30,20 +30,4 @@ export async function benchJournal(rounds: number): Promise<void> {
     provider.close();
     await server.stop();
   }
-}
-
-async function compare(contenders: Contender[], slots: number, tasks: number, rounds: number): Promise<void> {
-  const rates = new Map<string, number[]>(contenders.map(({ name }) => [name, []]));
-  for (const { prepare, run } of contenders) {
-    await prepare?.(slots, 1);
-    await run(slots, 1); // connections and compiled code are not what is measured
-  }
-  for (let round = 1; round <= rounds; round += 1) {
-    for (const { name, prepare, run } of contenders) {
-      await prepare?.(slots, tasks);
-      const seconds = await secondsOf(() => run(slots, tasks));
-      rates.get(name)?.push((slots * tasks * CALLS_PER_TASK) / seconds);
-    }
-  }
-  printRates(`${slots} slots, ${slots * tasks} tasks of ${CALLS_PER_TASK} calls a round`, 'calls', rates);
 }

@@ -12,10 +12,13 @@ switch (positionals[0]) {
   case 'claim':
     await (await import('./claim.ts')).benchClaim(rounds, values.big);
     break;
+  case 'budgets':
+    await (await import('./budgets.ts')).benchBudgets(rounds);
+    break;
   case 'sandbox':
     await (await import('./sandbox.ts')).benchSandbox();
     break;
   default:
-    process.stderr.write('usage: npm run bench -- journal|claim|sandbox [--rounds 5] [--big]\n');
+    process.stderr.write('usage: npm run bench -- journal|claim|budgets|sandbox [--rounds 5] [--big]\n');
     process.exitCode = 2;
 }

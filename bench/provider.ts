@@ -5,8 +5,10 @@ import { Agent, request } from 'undici';
 
 const ANSWER_BYTES = 4096;
 
-/** A provider without latency in this process: every request gets the same answer of 4 KB. */
-export async function startProvider(): Promise<{ url: string; close(): void }> {
+/** A provider without latency in this process: every request gets the same answer of 4 KB, and pays for `usage`. */
+export async function startProvider(
+  usage = { input_tokens: 7200, output_tokens: 1000 },
+): Promise<{ url: string; close(): void }> {
   const body = JSON.stringify({
     id: 'msg_1',
     type: 'message',
@@ -14,7 +16,7 @@ export async function startProvider(): Promise<{ url: string; close(): void }> {
     model: 'claude-haiku-4-5',
     content: [{ type: 'text', text: 'x'.repeat(ANSWER_BYTES - 240) }],
     stop_reason: 'end_turn',
-    usage: { input_tokens: 7200, output_tokens: 1000 },
+    usage,
   });
   const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
   const server = createServer((incoming, response) => {
