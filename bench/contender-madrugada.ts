@@ -23,7 +23,7 @@ export async function openMadrugada(
 ): Promise<Contender> {
   await migrate(url);
   const operator = await openClient({ url, as: 'operator', applicationName: 'bench load' });
-  if (caps) await setMonthLimit(operator, thisMonth(), caps.month, { by: 'bench', reason: 'to be measured' });
+  if (caps?.month) await setMonthLimit(operator, thisMonth(), caps.month, { by: 'bench', reason: 'to be measured' });
   const { env, pool, workerId, close } = await openJournal(url);
   const agent = defineAgent({
     input: z.object({}),

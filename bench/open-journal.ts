@@ -3,6 +3,8 @@ import { Agent as HttpAgent } from 'undici';
 import { DEFAULT_LIMITS, type JournalEnvironment } from '../src/journal/environment.ts';
 import { HoldWatch } from '../src/journal/hold-watch.ts';
 import { JournalWriter } from '../src/journal/journal-writer.ts';
+import { Draws } from '../src/lease/draw.ts';
+import { Completions } from '../src/lease/finish.ts';
 import { thisProcess } from '../src/lease/process-identity.ts';
 import { registerWorker } from '../src/lease/worker-row.ts';
 import { openClient, openPool } from '../src/postgres/connect.ts';
@@ -33,6 +35,8 @@ export async function openJournal(url: string): Promise<OpenJournal> {
     prices: await readPrices(pool),
     pace: new Pace(pool),
     holds: new HoldWatch(() => undefined),
+    draws: new Draws(pool),
+    completions: new Completions(pool),
     limits: DEFAULT_LIMITS,
     lookUp: undefined,
     tagging: { headers: [], litellm: false, body: false },

@@ -903,15 +903,39 @@ BEGIN
      WHERE id = the_task;
     UPDATE attempt SET ended_at = now(), ending = 'completed', replayed = replayed_calls WHERE task_id = the_task AND number = token
     RETURNING allowance_usd INTO peak;
+    PERFORM settle_ended(ARRAY[the_task], ARRAY[token]);
     IF peak IS NOT NULL THEN
       peak := peak + (SELECT coalesce(sum(a.allowance_usd), 0) FROM attempt a WHERE a.task_id = the_task AND a.number < token);
-      UPDATE batch_spending s SET usual_usd = greatest(s.usual_usd * 0.9, peak) WHERE s.batch_key = t.batch_key;
+      UPDATE batch_spending s SET usual_usd = greatest(s.usual_usd * 0.9, peak)
+       WHERE s.batch_key = t.batch_key AND s.usual_usd <> greatest(s.usual_usd * 0.9, peak);
     END IF;
-    PERFORM settle_ended(ARRAY[the_task], ARRAY[token]);
     RETURN true;
   END IF;
   RETURN EXISTS (
     SELECT FROM attempt a WHERE a.task_id = the_task AND a.number = token AND a.worker_id = the_worker AND a.ending = 'completed');
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.complete_tasks(tasks bigint[], workers bigint[], tokens bigint[], answers jsonb[], replayed integer[])
+ RETURNS TABLE(place integer, done boolean)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+BEGIN
+  IF cardinality(tasks) > 1 THEN
+    PERFORM FROM task t WHERE t.id = ANY (tasks) ORDER BY t.id FOR NO KEY UPDATE;
+    PERFORM share_limits();
+    IF (SELECT count(DISTINCT t.batch_key) FROM task t WHERE t.id = ANY (tasks)) > 1 THEN
+      PERFORM FROM batch_spending s WHERE s.batch_key IN (SELECT t.batch_key FROM task t WHERE t.id = ANY (tasks)) ORDER BY s.batch_key FOR UPDATE;
+    END IF;
+  END IF;
+  FOR n IN 1 .. cardinality(tasks) LOOP
+    place := n;
+    done := complete_task(tasks[n], workers[n], tokens[n], answers[n], replayed[n]);
+    RETURN NEXT;
+  END LOOP;
 END
 $function$;
 
@@ -1033,20 +1057,46 @@ CREATE OR REPLACE FUNCTION madrugada.draw_allowance(the_task bigint, the_worker 
 AS $function$
 DECLARE
   t task%ROWTYPE;
-  began timestamptz;
+  a attempt%ROWTYPE;
 BEGIN
   SELECT * INTO t FROM task WHERE id = the_task FOR SHARE;
   IF t.state IS DISTINCT FROM 'running' OR t.worker_id <> the_worker OR t.lease_token <> token THEN
     RETURN;
   END IF;
-  SELECT a.started_at INTO began FROM attempt a WHERE a.task_id = the_task AND a.number = token FOR NO KEY UPDATE;
+  SELECT * INTO a FROM attempt WHERE task_id = the_task AND number = token FOR NO KEY UPDATE;
+  IF a.allowance_usd = 0 THEN
+    asked := greatest(asked, (SELECT s.usual_usd FROM batch_spending s WHERE s.batch_key = t.batch_key)); -- it began without: see draw_for_claim
+  END IF;
   SELECT d.granted, d.free, d.reached INTO draw_allowance.granted, draw_allowance.free, draw_allowance.reached
-    FROM draw(t.batch_key, month_of(began), needed, asked) d;
+    FROM draw(t.batch_key, month_of(a.started_at), needed, asked) d;
   IF granted IS NULL THEN
     UPDATE batch_spending s SET usual_usd = greatest(s.usual_usd, needed) WHERE s.batch_key = t.batch_key;
   ELSE
-    UPDATE attempt a SET allowance_usd = coalesce(a.allowance_usd, 0) + granted WHERE a.task_id = the_task AND a.number = token;
+    UPDATE attempt SET allowance_usd = coalesce(a.allowance_usd, 0) + granted WHERE task_id = the_task AND number = token;
   END IF;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.draw_allowances(tasks bigint[], workers bigint[], tokens bigint[], needed numeric[], asked numeric[])
+ RETURNS TABLE(place integer, granted numeric, free numeric, reached text)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+BEGIN
+  IF cardinality(tasks) > 1 THEN
+    PERFORM FROM task t WHERE t.id = ANY (tasks) ORDER BY t.id FOR SHARE;
+    PERFORM FROM attempt a JOIN unnest(tasks, tokens) d (id, token) ON a.task_id = d.id AND a.number = d.token
+      ORDER BY a.task_id, a.number FOR NO KEY UPDATE OF a;
+    PERFORM FROM batch_spending s WHERE s.batch_key IN (SELECT t.batch_key FROM task t WHERE t.id = ANY (tasks)) ORDER BY s.batch_key FOR UPDATE;
+  END IF;
+  FOR n IN 1 .. cardinality(tasks) LOOP
+    place := n;
+    SELECT d.granted, d.free, d.reached INTO draw_allowances.granted, draw_allowances.free, draw_allowances.reached
+      FROM draw_allowance(tasks[n], workers[n], tokens[n], needed[n], asked[n]) d;
+    RETURN NEXT;
+  END LOOP;
 END
 $function$;
 
@@ -1064,6 +1114,9 @@ BEGIN
   IF NOT begun AND EXISTS (
     SELECT FROM task t WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.needs_usd IS NOT NULL AND t.waiting_for = 'budget') THEN
     RETURN NULL;
+  END IF;
+  IF is_plenty(the_batch, month_of(now()), 100 * greatest(usual, needs)) THEN
+    RETURN 0;
   END IF;
   SELECT * INTO drawn FROM draw(the_batch, month_of(now()), CASE WHEN begun THEN coalesce(needs, 0) ELSE usual END, usual);
   IF drawn.granted IS NULL AND begun THEN
@@ -1393,6 +1446,18 @@ CREATE OR REPLACE FUNCTION madrugada.is_paced(p madrugada.provider_pace)
  LANGUAGE sql
  STABLE
 AS $function$ SELECT greatest(p.refused_at, p.paused_until) > madrugada.now() - interval '1 hour' $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.is_plenty(the_batch text, the_month date, usd numeric)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    SELECT coalesce(b.budget_usd - s.drawn_usd > usd, true)
+       AND CASE WHEN m.month IS NULL THEN NOT EXISTS (SELECT FROM month_spending) ELSE coalesce(m.cap_usd - m.drawn_usd > usd, true) END
+      FROM batch b JOIN batch_spending s USING (batch_key) LEFT JOIN month_spending m ON m.month = the_month
+     WHERE b.batch_key = the_batch
+  $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.is_stopped()
  RETURNS boolean
@@ -1959,7 +2024,9 @@ BEGIN
   IF keys = '{}' THEN
     RETURN;
   END IF;
-  PERFORM FROM batch_spending s WHERE s.batch_key = ANY (keys) ORDER BY s.batch_key FOR UPDATE;
+  IF cardinality(keys) > 1 THEN -- one alone is locked when its money moves, late: others wait from then until the commit is on the disk
+    PERFORM FROM batch_spending s WHERE s.batch_key = ANY (keys) ORDER BY s.batch_key FOR UPDATE;
+  END IF;
   PERFORM settle_allowance(t.id, e.number)
     FROM unnest(task_ids, attempts) e (id, number) JOIN task t USING (id) WHERE t.batch_key = ANY (keys);
   PERFORM wake_for_budget(key) FROM unnest(keys) key;
@@ -2705,9 +2772,10 @@ GRANT EXECUTE ON FUNCTION madrugada.claim_delivery(text[]) TO madrugada_operator
 GRANT EXECUTE ON FUNCTION madrugada.claim_task(text,text,bigint,text,integer) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.close_batch(text,boolean) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.complete_task(bigint,bigint,bigint,jsonb,integer) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.complete_tasks(bigint[],bigint[],bigint[],jsonb[],integer[]) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.confirm_server_identity() TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.cut_off(text) TO madrugada_operator;
-GRANT EXECUTE ON FUNCTION madrugada.draw_allowance(bigint,bigint,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.draw_allowances(bigint[],bigint[],bigint[],numeric[],numeric[]) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.end_attempt(bigint,bigint,bigint,madrugada.attempt_ending,jsonb,boolean,timestamp with time zone,text,integer,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.end_worker(bigint,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.has_limits(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;

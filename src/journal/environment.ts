@@ -1,5 +1,7 @@
 import type { Pool } from 'pg';
 import type { Dispatcher } from 'undici';
+import type { Draws } from '../lease/draw.ts';
+import type { Completions } from '../lease/finish.ts';
 import type { Pace } from '../provider/pace.ts';
 import type { PriceBook } from '../provider/prices.ts';
 import type { HoldWatch } from './hold-watch.ts';
@@ -46,6 +48,8 @@ export interface JournalEnvironment {
   writer: JournalWriter;
   /** For reading the journal; under the worker role like the writer. */
   pool: Pool;
+  draws: Draws;
+  completions: Completions;
   dispatcher: Dispatcher;
   prices: PriceBook;
   pace: Pace;

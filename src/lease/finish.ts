@@ -1,6 +1,7 @@
 import type Big from 'big.js';
 import type { Pool } from 'pg';
 import { patiently } from '../postgres/patiently.ts';
+import { Together } from '../postgres/together.ts';
 
 /** Who ends an attempt: the lease it must still hold. */
 export interface Holder {
@@ -16,24 +17,44 @@ export interface Failure {
   [detail: string]: unknown;
 }
 
-/**
- * Writes answer and completed in one statement, only while the lease is the holder's (N7). False: it is not any more. Repeated until the
- * database answers; a first commit that was not seen counts.
- */
-export async function completeTask(
-  pool: Pool,
-  holder: Holder,
-  answer: unknown,
-  replayedCalls: number,
-): Promise<boolean> {
+interface Answered {
+  holder: Holder;
+  answer: unknown;
+  replayedCalls: number;
+}
+
+/** Completes the tasks of one process. */
+export class Completions {
+  readonly #together: Together<Answered, boolean>;
+
+  constructor(pool: Pool) {
+    this.#together = new Together((answered) => completeTogether(pool, answered));
+  }
+
+  /**
+   * Writes answer and completed in one statement, only while the lease is the holder's (N7). False: it is not any more. Repeated until the
+   * database answers; a first commit that was not seen counts.
+   */
+  complete(holder: Holder, answer: unknown, replayedCalls: number): Promise<boolean> {
+    return this.#together.do({ holder, answer, replayedCalls });
+  }
+}
+
+async function completeTogether(pool: Pool, answered: Answered[]): Promise<boolean[]> {
   const { rows } = await patiently(() =>
     pool.query<{ done: boolean }>({
       name: 'complete',
-      text: 'SELECT madrugada.complete_task($1, $2, $3, $4, $5) AS done',
-      values: [holder.taskId, holder.workerId, holder.leaseToken, JSON.stringify(answer), replayedCalls],
+      text: 'SELECT done FROM madrugada.complete_tasks($1, $2, $3, $4, $5) ORDER BY place',
+      values: [
+        answered.map(({ holder }) => holder.taskId),
+        answered.map(({ holder }) => holder.workerId),
+        answered.map(({ holder }) => holder.leaseToken),
+        answered.map(({ answer }) => JSON.stringify(answer)),
+        answered.map(({ replayedCalls }) => replayedCalls),
+      ],
     }),
   );
-  return rows[0]?.done ?? false;
+  return rows.map(({ done }) => done);
 }
 
 /** How an attempt ends that has no answer. */

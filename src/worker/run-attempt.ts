@@ -11,8 +11,7 @@ import { loadRecovered } from '../journal/recover-doubts.ts';
 import { Session } from '../journal/session.ts';
 import type { Verdict } from '../journal/verdict.ts';
 import type { ClaimedTask } from '../lease/claim.ts';
-import { drawAllowance } from '../lease/draw.ts';
-import { completeTask, type Ending, endAttempt, wakeTask } from '../lease/finish.ts';
+import { type Ending, endAttempt, wakeTask } from '../lease/finish.ts';
 
 /** How an attempt ended, for the worker's account. */
 export interface AttemptResult {
@@ -77,7 +76,7 @@ export async function runAttempt(
 /** The attempt's purse, with what was drawn when its task was claimed; it lasts for all runs of the attempt. */
 function openAllowance(env: JournalEnvironment, lease: Lease, { funds }: ClaimedTask): Allowance {
   const holder = { taskId: lease.taskId, workerId: lease.workerId, leaseToken: lease.token };
-  return new Allowance(funds, (needed, asked) => drawAllowance(env.pool, holder, needed, asked));
+  return new Allowance(funds, (needed, asked) => env.draws.draw(holder, needed, asked));
 }
 
 async function run(
@@ -121,7 +120,7 @@ async function finish(
   const { replayedCalls } = session;
   if (end.kind === 'answered') {
     try {
-      const done = await completeTask(env.pool, holder, end.answer, replayedCalls);
+      const done = await env.completions.complete(holder, end.answer, replayedCalls);
       return { ending: done ? 'completed' : 'lost', isFinal: done, message: undefined, replayedCalls };
     } catch (error) {
       if (!(error instanceof DatabaseError)) throw error;

@@ -11,6 +11,8 @@ import { HoldWatch } from '../journal/hold-watch.ts';
 import { JournalWriter } from '../journal/journal-writer.ts';
 import type { LookUp } from '../journal/look-up.ts';
 import type { Tagging } from '../journal/tag.ts';
+import { Draws } from '../lease/draw.ts';
+import { Completions } from '../lease/finish.ts';
 import { thisProcess } from '../lease/process-identity.ts';
 import { leaveWorker, registerWorker } from '../lease/worker-row.ts';
 import { openClient, openPool } from '../postgres/connect.ts';
@@ -140,6 +142,8 @@ export class WorkerProcess {
       prices: await readPrices(pool),
       pace,
       holds: new HoldWatch((batch, message) => this.#options.log.warn({ batch }, message)),
+      draws: new Draws(pool),
+      completions: new Completions(pool),
       limits,
       lookUp,
       tagging,

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { Lease } from '../../src/journal/lease.ts';
-import { completeTask } from '../../src/lease/finish.ts';
 import { kindsOf, loadTestBatch, type TestWorker, taskOf } from '../support/attempts.ts';
 import { ask, journalBench } from '../support/journal-bench.ts';
+import { completeTask } from '../support/leases.ts';
 import { moveClock } from '../support/move-clock.ts';
 
 const bench = journalBench();

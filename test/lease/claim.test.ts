@@ -1,11 +1,10 @@
 import { expect, test } from 'vitest';
 import { claimTask, nextClaimableAt } from '../../src/lease/claim.ts';
-import { completeTask } from '../../src/lease/finish.ts';
 import { liftStop } from '../support/as-person.ts';
 import { loadTestBatch, taskOf } from '../support/attempts.ts';
 import { attemptsOf, taskEvents } from '../support/audit.ts';
 import { leaseBench } from '../support/lease-bench.ts';
-import { release } from '../support/leases.ts';
+import { completeTask, release } from '../support/leases.ts';
 import { moveClock } from '../support/move-clock.ts';
 import { openTransaction } from '../support/open-transaction.ts';
 

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import type { Lease } from '../../src/journal/lease.ts';
-import { completeTask, type Ending, endAttempt } from '../../src/lease/finish.ts';
+import { type Ending, endAttempt } from '../../src/lease/finish.ts';
 import { loadTestBatch, taskOf } from '../support/attempts.ts';
 import { attemptsOf, passages } from '../support/audit.ts';
 import { leaseBench } from '../support/lease-bench.ts';
-import { holderOf, release, takeAway } from '../support/leases.ts';
+import { completeTask, holderOf, release, takeAway } from '../support/leases.ts';
 import { moveClock } from '../support/move-clock.ts';
 import { openTransaction } from '../support/open-transaction.ts';
 import { rowLockWait } from '../support/row-lock-wait.ts';

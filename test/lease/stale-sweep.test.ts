@@ -1,10 +1,9 @@
 import type { PoolClient } from 'pg';
 import { beforeAll, expect, test } from 'vitest';
-import { completeTask } from '../../src/lease/finish.ts';
 import { loadTestBatch, taskOf } from '../support/attempts.ts';
 import { passages } from '../support/audit.ts';
 import { leaseBench } from '../support/lease-bench.ts';
-import { holderOf } from '../support/leases.ts';
+import { completeTask, holderOf } from '../support/leases.ts';
 import { openTransaction } from '../support/open-transaction.ts';
 import { until } from '../support/until.ts';
 

@@ -1,11 +1,10 @@
 import { afterEach, expect, test } from 'vitest';
-import { completeTask } from '../../src/lease/finish.ts';
 import { sweepLeases } from '../../src/lease/reclaim.ts';
 import { endWorker } from '../../src/lease/worker-row.ts';
 import { loadTestBatch, taskOf } from '../support/attempts.ts';
 import { attemptsOf, passages, taskEvents } from '../support/audit.ts';
 import { leaseBench } from '../support/lease-bench.ts';
-import { claimFor, holderOf, registerRow } from '../support/leases.ts';
+import { claimFor, completeTask, holderOf, registerRow } from '../support/leases.ts';
 import { moveClock } from '../support/move-clock.ts';
 import { openTransaction } from '../support/open-transaction.ts';
 import { rowLockWait } from '../support/row-lock-wait.ts';

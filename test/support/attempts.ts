@@ -11,6 +11,8 @@ import type { Lease } from '../../src/journal/lease.ts';
 import type { Session } from '../../src/journal/session.ts';
 import { HEADER_ONLY, type Tagging } from '../../src/journal/tag.ts';
 import { type ClaimedTask, claimTask } from '../../src/lease/claim.ts';
+import { Draws } from '../../src/lease/draw.ts';
+import { Completions } from '../../src/lease/finish.ts';
 import { thisProcess } from '../../src/lease/process-identity.ts';
 import { leaveWorker, registerWorker } from '../../src/lease/worker-row.ts';
 import { openClient, openPool } from '../../src/postgres/connect.ts';
@@ -218,6 +220,8 @@ export class TestWorkers {
       prices: await readPrices(pool),
       pace: new Pace(pool),
       holds: new HoldWatch((_, message) => onHoldWarning(message)),
+      draws: new Draws(pool),
+      completions: new Completions(pool),
       limits: { ...DEFAULT_LIMITS, ...limits },
       lookUp: lookUpPath === undefined ? undefined : { urlTemplate: this.#baseUrl + lookUpPath, apiKey: 'dummy' },
       tagging,

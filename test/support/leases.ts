@@ -1,12 +1,22 @@
 import type { Lease } from '../../src/journal/lease.ts';
 import { claimTask } from '../../src/lease/claim.ts';
-import { endAttempt, type Holder } from '../../src/lease/finish.ts';
+import { Completions, endAttempt, type Holder } from '../../src/lease/finish.ts';
 import { type ProcessIdentity, thisProcess } from '../../src/lease/process-identity.ts';
 import type { TestDatabase } from './database.ts';
 
 /** What the functions of src/lease take for a lease of src/journal. */
 export function holderOf(lease: { taskId: number; workerId: number; token: number }): Holder {
   return { taskId: lease.taskId, workerId: lease.workerId, leaseToken: lease.token };
+}
+
+/** Completes one task, as a process does that has no other to complete. */
+export function completeTask(
+  pool: TestDatabase['pool'],
+  holder: Holder,
+  answer: unknown,
+  replayedCalls: number,
+): Promise<boolean> {
+  return new Completions(pool).complete(holder, answer, replayedCalls);
 }
 
 /** Gives a task back without using up an attempt; with `waitMs`, parked for so long. */
