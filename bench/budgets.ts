@@ -11,10 +11,10 @@ const SLOTS = 64;
 const TASKS_PER_SLOT = 4;
 const TARGET = 0.9;
 
-/** Every kind of limit there is, and none that is reached: what is measured is the counting. */
+/** Every kind of limit there is, and none that is reached, though the batch may spend only twice what it does: what is measured is the counting. */
 const CAPS: Caps = {
-  batch: { budgetUsd: '10000', limits: { taskBudgetUsd: '10', velocityUsd: '10000' } },
-  month: '1000000',
+  batch: { budgetUsd: '6', limits: { taskBudgetUsd: '1', velocityUsd: '100' } },
+  month: '100000',
 };
 
 /** A request of some 20 words, whose answer is as long as it may be: its hold is about what it costs, as near the cap as it gets. */
