@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { failpoint } from '../failpoint.ts';
 import type { JournalEnvironment } from './environment.ts';
 import { type LookUp, type LookUpReply, lookUpDispatch } from './look-up.ts';
 import { type Ending, endingOf, Reception } from './outcome.ts';
@@ -25,7 +26,9 @@ export async function proveDispatch(
 ): Promise<Proof> {
   const startedAt = performance.now();
   for (;;) {
+    await failpoint('journal.look_up.before');
     const reply = await lookUpDispatch(dispatcher, lookUp, tag);
+    await failpoint('journal.look_up.after');
     if (reply.state !== 'in-progress') return proofBy(reply, request);
     const waitMs = reply.retryAfterMs ?? ASK_AGAIN_MS;
     if (over?.aborted || performance.now() - startedAt + waitMs > limits.maxWaitMs)

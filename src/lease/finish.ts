@@ -1,5 +1,6 @@
 import type Big from 'big.js';
 import type { Pool } from 'pg';
+import { failpoint } from '../failpoint.ts';
 import { patiently } from '../postgres/patiently.ts';
 import { Together } from '../postgres/together.ts';
 
@@ -35,8 +36,11 @@ export class Completions {
    * Writes answer and completed in one statement, only while the lease is the holder's (N7). False: it is not any more. Repeated until the
    * database answers; a first commit that was not seen counts.
    */
-  complete(holder: Holder, answer: unknown, replayedCalls: number): Promise<boolean> {
-    return this.#together.do({ holder, answer, replayedCalls });
+  async complete(holder: Holder, answer: unknown, replayedCalls: number): Promise<boolean> {
+    await failpoint('lease.complete.before');
+    const done = await this.#together.do({ holder, answer, replayedCalls });
+    await failpoint('lease.complete.after');
+    return done;
   }
 }
 
@@ -77,6 +81,7 @@ export async function endAttempt(
   ending: Ending,
   replayedCalls: number,
 ): Promise<'pending' | 'failed' | undefined> {
+  await failpoint('lease.end.before');
   const waitUntil = ending.waitingFor === undefined ? null : (ending.waitUntil ?? 'infinity');
   const { rows } = await patiently(() =>
     pool.query<{ state: 'pending' | 'failed' | null }>(
@@ -95,6 +100,7 @@ export async function endAttempt(
       ],
     ),
   );
+  await failpoint('lease.end.after');
   return rows[0]?.state ?? undefined;
 }
 

@@ -1,6 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
-import { type Cell, ENDINGS, type EndingName, POINTS, playCell, problemsOf, shortly } from './protocol-matrix.ts';
+import {
+  type Cell,
+  ENDINGS,
+  type EndingName,
+  playCell,
+  pointsWithEndings,
+  problemsOf,
+  shortly,
+} from './protocol-matrix.ts';
 
 let db: TestDatabase;
 beforeAll(async () => {
@@ -12,11 +20,12 @@ afterAll(async () => {
 });
 
 const names = Object.keys(ENDINGS) as EndingName[];
+const points = pointsWithEndings();
 const cells = new Map<string, Cell>();
 
 describe.concurrent('killed in a call, and resumed: bill, journal, holds and answers agree', () => {
-  for (const point of POINTS)
-    for (const name of names)
+  for (const [point, endings] of points)
+    for (const name of endings)
       test(`killed at ${point}, ending: ${name}`, async () => {
         const cell = await playCell(db, point, name);
         cells.set(`${point} ${name}`, cell);
@@ -43,11 +52,11 @@ test('a bill, an answer or a hold that does not agree is found out', async () =>
 
 /** Charges for three calls, by where the worker was killed and how its dispatch ended. */
 function printTable(): void {
-  const width = Math.max(...POINTS.map((point) => point.length));
+  const width = Math.max(...points.map(([point]) => point.length));
   const columns = names.map((name) => Math.max(name.length, 12));
   const line = (first: string, texts: string[]) =>
     [first.padEnd(width), ...texts.map((text, index) => text.padEnd(columns[index] ?? 0))].join('  ').trimEnd();
-  const rows = POINTS.map((point) =>
+  const rows = points.map(([point]) =>
     line(
       point,
       names.map((name) => {

@@ -5,12 +5,12 @@ import { openClient } from '../../src/postgres/connect.ts';
 import { loadTestBatch, type TaskRow, taskOf } from '../support/attempts.ts';
 import { type RunningCommand, startCommand } from '../support/command.ts';
 import type { TestDatabase } from '../support/database.ts';
-import { type Proof, proofOf, stateOf } from '../support/money.ts';
-import { type Exchange, startScriptedProvider, streamEvents } from '../support/scripted-provider.ts';
+import { limitBatch, type Proof, proofOf, stateOf } from '../support/money.ts';
+import { type Exchange, messageOf, startScriptedProvider, streamEvents } from '../support/scripted-provider.ts';
 import { until } from '../support/until.ts';
 
 /** Every point of the call protocol, at its passage for the second of three calls. */
-export const POINTS = [
+const POINTS = [
   'budget.draw.before@2',
   'budget.draw.after@2',
   'journal.intent.before@2',
@@ -23,6 +23,24 @@ export const POINTS = [
   'journal.outcome.after@2',
 ] as const;
 
+/** Points that only some endings come to. */
+const FURTHER: [string, EndingName[]][] = [
+  ['journal.look_up.before@1', ['recovered', 'not received']],
+  ['journal.look_up.after@1', ['recovered', 'not received']],
+  ['journal.stop.before@1', ['account']],
+  ['journal.stop.after@1', ['account']],
+  ['lease.end.before@1', ['malformed', 'account', 'over budget']],
+  ['lease.end.after@1', ['malformed', 'account', 'over budget']],
+  ['lease.complete.before@1', ['answer', 'dropped', 'recovered']],
+  ['lease.complete.after@1', ['answer', 'dropped', 'recovered']],
+];
+
+/** Every point with the endings of which it is on the way. */
+export function pointsWithEndings(): [string, EndingName[]][] {
+  const all = Object.keys(ENDINGS) as EndingName[];
+  return [...POINTS.map((point): [string, EndingName[]] => [point, all]), ...FURTHER];
+}
+
 interface EndingKind {
   /** What the provider does when the second question first reaches it. Returns whether it charges for that. */
   strike(exchange: Exchange): boolean;
@@ -30,6 +48,10 @@ interface EndingKind {
   streams?: boolean;
   /** The task fails for good. */
   fails?: boolean;
+  /** The provider can be asked what became of a dispatch: nothing may be paid twice. */
+  isLookedUp?: boolean;
+  /** What the batch may spend until its task has waited for money; then a person raises it. */
+  budgetUsd?: string;
 }
 
 const EVENTS = streamEvents(2, 'answer to two');
@@ -59,6 +81,9 @@ export const ENDINGS = {
     streams: true,
   },
   stalled: { strike: charged(() => undefined) },
+  recovered: { strike: charged((exchange) => exchange.cut()), isLookedUp: true },
+  'not received': { strike: free((exchange) => exchange.cut()), isLookedUp: true },
+  'over budget': { strike: charged((exchange) => exchange.message()), budgetUsd: '0.0007' },
 } satisfies Record<string, EndingKind>;
 export type EndingName = keyof typeof ENDINGS;
 
@@ -79,6 +104,8 @@ function free(act: (exchange: Exchange) => void): EndingKind['strike'] {
 /** What a task whose worker was killed at a point, in a dispatch with an ending, came to after another worker took it. */
 export interface Cell {
   isKilled: boolean;
+  /** The task was seen to wait for money, or its batch to be stopped for lack of it. */
+  hasLackedMoney: boolean;
   task: TaskRow;
   /** Tags on the provider's bill: one that stands there twice was paid twice. */
   bill: string[];
@@ -93,6 +120,7 @@ export async function playCell(db: TestDatabase, point: string, name: EndingName
   const bill: string[] = [];
   let struck = false;
   provider.script = (exchange) => {
+    if (exchange.method === 'GET') return lookedUp(exchange, bill);
     const strikes = exchange.prompt === 'two' && (!struck || ending.fails);
     if (strikes) struck = true;
     const isCharged = strikes ? ending.strike(exchange) : answer(exchange);
@@ -101,26 +129,42 @@ export async function playCell(db: TestDatabase, point: string, name: EndingName
   const agent = fileURLToPath(
     new URL(`../support/agents/${ending.streams ? 'three-streams' : 'three-questions'}.ts`, import.meta.url),
   );
-  const batch = await loadTestBatch(db, { agent, budgetUsd: '100' });
+  const batch = await loadTestBatch(db, { agent, budgetUsd: ending.budgetUsd ?? '100' });
   const [failpoint, passage] = point.split('@');
-  const first = startWorker(db, batch, `${batch}/1`, provider.url, `${failpoint}:kill@${passage}`);
-  const { signal } = await first.result;
-  const second = startWorker(db, batch, `${batch}/2`, provider.url);
+  const environment = { ANTHROPIC_BASE_URL: provider.url, ...(ending.isLookedUp && lookUpAt(provider.url)) };
+  const first = startWorker(db, batch, `${batch}/1`, {
+    ...environment,
+    MADRUGADA_FAILPOINT: `${failpoint}:kill@${passage}`,
+  });
+  let second: RunningCommand | undefined;
+  const killed = first.result.then(({ signal }) => {
+    second = startWorker(db, batch, `${batch}/2`, environment);
+    return signal === 'SIGKILL';
+  });
+  let hasLackedMoney = false;
   try {
     await until(`the task of ${point}, ${name}, is done`, async () => {
-      if ((await stateOf(db, batch)).state === 'stopped') await resume(db, batch); // the account was refused
-      return ['completed', 'failed'].includes((await taskOf(db, batch)).state);
+      const { state } = await stateOf(db, batch);
+      const task = await taskOf(db, batch);
+      const lacksMoney = ending.budgetUsd !== undefined && (state === 'stopped' || task.waiting_for === 'budget');
+      if (lacksMoney) await limitBatch(db, batch, { budgetUsd: '100' });
+      hasLackedMoney ||= lacksMoney;
+      if (state === 'stopped') await resume(db, batch);
+      return second !== undefined && ['completed', 'failed'].includes(task.state);
     });
     return {
-      isKilled: signal === 'SIGKILL',
+      isKilled: await killed,
+      hasLackedMoney,
       task: await taskOf(db, batch),
       bill,
       dispatches: await dispatchesOf(db, batch),
       money: await proofOf(db, batch),
     };
   } finally {
-    second.process.kill('SIGTERM');
-    await second.result;
+    first.process.kill('SIGKILL');
+    await killed;
+    second?.process.kill('SIGTERM');
+    await second?.result;
     await provider.close();
   }
 }
@@ -131,14 +175,30 @@ function answer(exchange: Exchange): boolean {
   return true;
 }
 
-function startWorker(db: TestDatabase, batch: string, slot: string, url: string, failpoint = ''): RunningCommand {
+const lookUpAt = (url: string) => ({ MADRUGADA_LOOK_UP: `${url}/dispatches/{tag}` });
+
+/** What the provider has answered and charged it can say again; anything else it has not received. */
+function lookedUp(exchange: Exchange, bill: string[]): void {
+  const tag = exchange.path.slice('/dispatches/'.length);
+  const number = bill.indexOf(tag) + 1;
+  const state = number > 0 ? 'answered' : 'not-received';
+  const text = `answer to ${['one', 'two', 'three'][number - 1]}`; // nothing is charged twice where this is asked
+  exchange.respond(200, number > 0 ? JSON.stringify(messageOf(number, text)) : '{}', {
+    'content-type': 'application/json',
+    'request-id': `req_${number}`,
+    'x-dispatch-state': state,
+    'x-dispatch-status': '200',
+  });
+}
+
+function startWorker(
+  db: TestDatabase,
+  batch: string,
+  slot: string,
+  environment: Record<string, string>,
+): RunningCommand {
   return startCommand(['worker', '--slot', slot, '--batch', batch], {
-    environment: {
-      DATABASE_URL: db.url,
-      ANTHROPIC_BASE_URL: url,
-      MADRUGADA_FAILPOINT: failpoint,
-      MADRUGADA_DISPATCH_SECONDS: '3',
-    },
+    environment: { DATABASE_URL: db.url, MADRUGADA_DISPATCH_SECONDS: '3', ...environment },
   });
 }
 
@@ -153,7 +213,7 @@ async function resume(db: TestDatabase, batch: string): Promise<void> {
 
 async function dispatchesOf({ pool }: TestDatabase, batch: string): Promise<Cell['dispatches']> {
   const { rows } = await pool.query<Cell['dispatches'][number]>(
-    `SELECT i.seq, i.tag, coalesce(bool_or(o.kind = 'charged'), false) AS charged, coalesce(bool_or(o.answers), false) AS answers,
+    `SELECT i.seq, i.tag, coalesce(bool_or(o.kind IN ('charged', 'recovered')), false) AS charged, coalesce(bool_or(o.answers), false) AS answers,
             NOT coalesce(bool_or(madrugada.settles(o.kind)), false) AS "inDoubt"
        FROM madrugada.call_intent i LEFT JOIN madrugada.call_outcome o USING (batch_key, task_id, seq, dispatch)
       WHERE i.batch_key = $1 GROUP BY i.seq, i.dispatch, i.tag ORDER BY i.seq, i.dispatch`,
@@ -163,7 +223,10 @@ async function dispatchesOf({ pool }: TestDatabase, batch: string): Promise<Cell
 }
 
 /** What of bill, journal, holds and answers does not agree, in words. */
-export function problemsOf({ isKilled, task, bill, dispatches, money }: Cell, name: EndingName): string[] {
+export function problemsOf(
+  { isKilled, hasLackedMoney, task, bill, dispatches, money }: Cell,
+  name: EndingName,
+): string[] {
   const ending: EndingKind = ENDINGS[name];
   const billed = (tag: string) => bill.filter((other) => other === tag).length;
   const problems = isKilled ? [] : ['the first worker was not killed'];
@@ -183,8 +246,10 @@ export function problemsOf({ isKilled, task, bill, dispatches, money }: Cell, na
     const paid = own.reduce((sum, one) => sum + billed(one.tag), 0);
     if (paid > 1 && !own.some((one) => one.inDoubt))
       problems.push(`call ${seq} was paid twice without being named in doubt`);
+    if (paid > 1 && ending.isLookedUp) problems.push(`call ${seq} was paid again, though it could be looked up`);
     if (paid > 2) problems.push(`call ${seq} was paid ${paid} times`);
   }
+  if (ending.budgetUsd !== undefined && !hasLackedMoney) problems.push('the task never waited for money');
   if (!money.holds) problems.push(`holds and journal differ: ${JSON.stringify(money)}`);
   return problems;
 }
