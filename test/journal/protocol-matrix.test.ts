@@ -23,7 +23,9 @@ const names = Object.keys(ENDINGS) as EndingName[];
 const points = pointsWithEndings();
 const cells = new Map<string, Cell>();
 
-describe.concurrent('killed in a call, and resumed: bill, journal, holds and answers agree', () => {
+describe.concurrent('killed in a call, and resumed: bill, journal, holds and answers agree', {
+  timeout: 180_000,
+}, () => {
   for (const [point, endings] of points)
     for (const name of endings)
       test(`killed at ${point}, ending: ${name}`, async () => {

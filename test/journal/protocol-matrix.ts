@@ -136,24 +136,33 @@ export async function playCell(db: TestDatabase, point: string, name: EndingName
     ...environment,
     MADRUGADA_FAILPOINT: `${failpoint}:kill@${passage}`,
   });
-  let second: RunningCommand | undefined;
-  const killed = first.result.then(({ signal }) => {
-    second = startWorker(db, batch, `${batch}/2`, environment);
-    return signal === 'SIGKILL';
+  let isOver = false;
+  void first.result.then(() => {
+    isOver = true;
   });
+  let second: RunningCommand | undefined;
   let hasLackedMoney = false;
+  /** What a person would do meanwhile. Returns the state of the task. */
+  const tendBatch = async () => {
+    const { state } = await stateOf(db, batch);
+    const task = await taskOf(db, batch);
+    const lacksMoney = ending.budgetUsd !== undefined && (state === 'stopped' || task.waiting_for === 'budget');
+    if (lacksMoney) await limitBatch(db, batch, { budgetUsd: '100' });
+    hasLackedMoney ||= lacksMoney;
+    if (state === 'stopped') await resume(db, batch);
+    return task.state;
+  };
   try {
-    await until(`the task of ${point}, ${name}, is done`, async () => {
-      const { state } = await stateOf(db, batch);
-      const task = await taskOf(db, batch);
-      const lacksMoney = ending.budgetUsd !== undefined && (state === 'stopped' || task.waiting_for === 'budget');
-      if (lacksMoney) await limitBatch(db, batch, { budgetUsd: '100' });
-      hasLackedMoney ||= lacksMoney;
-      if (state === 'stopped') await resume(db, batch);
-      return second !== undefined && ['completed', 'failed'].includes(task.state);
+    await until(`the worker of ${point}, ${name}, is killed`, async () => {
+      await tendBatch();
+      return isOver;
     });
+    second = startWorker(db, batch, `${batch}/2`, environment);
+    await until(`the task of ${point}, ${name}, is done`, async () =>
+      ['completed', 'failed'].includes(await tendBatch()),
+    );
     return {
-      isKilled: await killed,
+      isKilled: (await first.result).signal === 'SIGKILL',
       hasLackedMoney,
       task: await taskOf(db, batch),
       bill,
@@ -162,7 +171,7 @@ export async function playCell(db: TestDatabase, point: string, name: EndingName
     };
   } finally {
     first.process.kill('SIGKILL');
-    await killed;
+    await first.result;
     second?.process.kill('SIGTERM');
     await second?.result;
     await provider.close();
