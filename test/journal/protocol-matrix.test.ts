@@ -24,7 +24,7 @@ const points = pointsWithEndings();
 const cells = new Map<string, Cell>();
 
 describe.concurrent('killed in a call, and resumed: bill, journal, holds and answers agree', {
-  timeout: 180_000,
+  timeout: 360_000,
 }, () => {
   for (const [point, endings] of points)
     for (const name of endings)

@@ -54,6 +54,9 @@ interface EndingKind {
   budgetUsd?: string;
 }
 
+/** Five cells at a time start ten processes, perhaps on a machine that has other things to do. */
+const WIDE_MS = 150_000;
+
 const EVENTS = streamEvents(2, 'answer to two');
 const SOON = { 'retry-after': '0.001' };
 
@@ -153,13 +156,19 @@ export async function playCell(db: TestDatabase, point: string, name: EndingName
     return task.state;
   };
   try {
-    await until(`the worker of ${point}, ${name}, is killed`, async () => {
-      await tendBatch();
-      return isOver;
-    });
+    await until(
+      `the worker of ${point}, ${name}, is killed`,
+      async () => {
+        await tendBatch();
+        return isOver;
+      },
+      WIDE_MS,
+    );
     second = startWorker(db, batch, `${batch}/2`, environment);
-    await until(`the task of ${point}, ${name}, is done`, async () =>
-      ['completed', 'failed'].includes(await tendBatch()),
+    await until(
+      `the task of ${point}, ${name}, is done`,
+      async () => ['completed', 'failed'].includes(await tendBatch()),
+      WIDE_MS,
     );
     return {
       isKilled: (await first.result).signal === 'SIGKILL',
