@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { allAlerts } from '../../src/batch/alerts.ts';
-import { completeTask, endAttempt } from '../../src/lease/finish.ts';
+import { endAttempt } from '../../src/lease/finish.ts';
 import { sayAndRun } from '../support/as-person.ts';
 import { type BatchOptions, loadTestBatch } from '../support/attempts.ts';
 import { leaseBench } from '../support/lease-bench.ts';
-import { holderOf, release } from '../support/leases.ts';
+import { completeTask, holderOf, release } from '../support/leases.ts';
 import { openTransaction } from '../support/open-transaction.ts';
 import { until } from '../support/until.ts';
 
