@@ -344,8 +344,8 @@ END
 $$;
 
 -- NULL: the task cannot begin now. One that was woken because there seemed to be money, and finds it gone, waits again. While there is plenty
--- it begins with nothing, and draws before its first call: every claim would have to wait for the commit of the one before (measured: a
--- quarter of the speed of 64 slots).
+-- it begins with nothing, and draws before its first call: a claim that draws holds the row of its batch until its commit is on the disk, and all
+-- others wait for it.
 CREATE FUNCTION madrugada.draw_for_claim(the_batch text, the_task bigint, begun boolean, needs numeric) RETURNS numeric
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$

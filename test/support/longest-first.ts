@@ -1,6 +1,6 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Files that take a minute or more, by the end or a part of their paths: a worker that comes to one last works alone while the other waits. */
+/** Files that start many processes, and so are likely to take longest, by a part of their paths: a worker that comes to one last works alone while the other waits. */
 const LONG = ['journal/protocol-matrix.test.ts', '/test/night/', '/test/worker/', 'postgres/embedded.test.ts'];
 
 /** Starts the long files first, the others as vitest would: on a new machine by size, which says nothing about processes that are killed. */
