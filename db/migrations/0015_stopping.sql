@@ -161,7 +161,7 @@ CREATE OR REPLACE FUNCTION madrugada.resume_batch(the_batch text) RETURNS boolea
   AS $$
 BEGIN
   PERFORM require_person('resuming batch ' || the_batch);
-  UPDATE batch b SET state = 'open', stop_reason = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
+  UPDATE batch b SET state = 'open', stop_reason = NULL, cut_off_at = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
   IF NOT FOUND THEN
     RETURN false;
   END IF;
@@ -199,10 +199,31 @@ BEGIN
 END
 $$;
 
--- In addition to a stop: what is in flight is not waited for, of one batch or (NULL) of all. Its dispatches stay in doubt.
+-- In addition to a stop in force: what is in flight is not waited for, of one batch or (NULL) of all. Its dispatches stay in doubt. The order
+-- stands in the row of the stop, because a worker whose connection is down does not hear of it; who resumes takes it back.
+ALTER TABLE madrugada.batch ADD COLUMN cut_off_at timestamptz, ADD CHECK (cut_off_at IS NULL OR state <> 'open');
+ALTER TABLE madrugada.stop_switch ADD COLUMN cut_off_at timestamptz;
+
+DROP TRIGGER stop_audit ON madrugada.stop_switch;
+CREATE TRIGGER stop_insert_audit AFTER INSERT ON madrugada.stop_switch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_stop();
+CREATE TRIGGER stop_lift_audit AFTER UPDATE ON madrugada.stop_switch
+  FOR EACH ROW WHEN (OLD.lifted_at IS NULL AND NEW.lifted_at IS NOT NULL) EXECUTE FUNCTION madrugada.audit_stop();
+
 CREATE FUNCTION madrugada.cut_off(the_batch text) RETURNS void
-  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
-  AS $$ SELECT pg_notify('madrugada_cut', coalesce(the_batch, '')) $$;
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+BEGIN
+  IF the_batch IS NULL THEN
+    UPDATE stop_switch s SET cut_off_at = now() WHERE s.lifted_at IS NULL AND s.cut_off_at IS NULL;
+  ELSE
+    UPDATE batch b SET cut_off_at = now() WHERE b.batch_key = the_batch AND b.state = 'stopped' AND b.cut_off_at IS NULL;
+  END IF;
+  IF FOUND THEN
+    PERFORM record_event(CASE WHEN the_batch IS NULL THEN 'stop' ELSE 'batch' END, 'cut off', the_batch, NULL, NULL, NULL, NULL, NULL, NULL, said('reason'));
+    PERFORM pg_notify('madrugada_stop', coalesce(the_batch, ''));
+  END IF;
+END
+$$;
 
 CREATE OR REPLACE FUNCTION madrugada.lift_stop() RETURNS boolean
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
