@@ -170,6 +170,7 @@ export class Session {
       fallenBack: undefined,
       taken: NO_TOKENS,
       brake: this.#brake,
+      onActivity: this.#onActivity,
       recorded,
       seq: recorded?.seq,
       lastDispatch: recorded?.lastDispatch ?? 0,

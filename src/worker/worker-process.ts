@@ -130,7 +130,7 @@ export class WorkerProcess {
   }
 
   async #environment(pool: JournalEnvironment['pool'], writer: JournalWriter, pace: Pace): Promise<JournalEnvironment> {
-    const { limits, lookUp, tagging, alwaysReplay, onCharge } = this.#options;
+    const { limits, lookUp, tagging, log, alwaysReplay, onCharge } = this.#options;
     // a provider's answers may be as slow as the dispatch deadline allows; connecting may not
     const dispatcher = new HttpAgent({ connect: { timeout: 10_000 }, keepAliveTimeout: 30_000 });
     return {
@@ -143,6 +143,7 @@ export class WorkerProcess {
       limits,
       lookUp,
       tagging,
+      log,
       alwaysReplay,
       onCharge,
     };
