@@ -822,7 +822,8 @@ DECLARE
   unfinished bigint;
   last_deadline timestamptz;
 BEGIN
-  PERFORM FROM batch b WHERE b.batch_key = the_batch FOR NO KEY UPDATE; -- a retry waits, or is seen
+  PERFORM pg_advisory_xact_lock(slot_lock_class() + 2, b.number) FROM batch b WHERE b.batch_key = the_batch; -- a retry waits, or is seen
+  PERFORM FROM batch b WHERE b.batch_key = the_batch FOR NO KEY UPDATE; -- nobody opens it meanwhile
   IF give_up_pending THEN
     UPDATE task t SET state = 'failed', waiting_for = NULL,
            failure = jsonb_build_object('kind', 'given up', 'message', coalesce(said('reason'), 'its batch was closed'))
@@ -855,6 +856,7 @@ BEGIN
   -- By id alone: see fence_intent.
   SELECT * INTO t FROM task WHERE id = the_task FOR NO KEY UPDATE;
   IF t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = token AND t.lease_expires_at > now() THEN
+    PERFORM share_limits();
     UPDATE task
        SET state = 'completed', result = answer, completed_at = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL,
            spent_usd = journal_cost(t.batch_key, t.id)
@@ -1009,6 +1011,7 @@ BEGIN
   IF t.state IS DISTINCT FROM 'running' OR t.worker_id <> the_worker OR t.lease_token <> token THEN
     RETURN;
   END IF;
+  PERFORM share_limits();
   SELECT a.started_at INTO began FROM attempt a WHERE a.task_id = the_task AND a.number = token FOR NO KEY UPDATE;
   SELECT d.granted, d.free, d.reached INTO draw_allowance.granted, draw_allowance.free, draw_allowance.reached
     FROM draw(t.batch_key, month_of(began), needed, asked) d;
@@ -1721,7 +1724,8 @@ BEGIN
   IF said('by') IS NULL OR said('reason') IS NULL THEN
     RAISE EXCEPTION 'a retry needs a name and a reason';
   END IF;
-  SELECT its.* INTO b FROM batch its JOIN task x ON x.batch_key = its.batch_key WHERE x.id = the_task FOR SHARE OF its;
+  PERFORM pg_advisory_xact_lock_shared(slot_lock_class() + 2, its.number) FROM batch its JOIN task x ON x.batch_key = its.batch_key WHERE x.id = the_task;
+  SELECT its.* INTO b FROM batch its JOIN task x ON x.batch_key = its.batch_key WHERE x.id = the_task; -- as the lock found it
   IF b.state NOT IN ('open', 'stopped') THEN
     RAISE EXCEPTION 'batch % is %: load the task again under another version', b.batch_key, b.state;
   END IF;
@@ -2108,6 +2112,7 @@ BEGIN
   PERFORM wake_task(h.task_id)
     FROM (SELECT DISTINCT a.task_id FROM attempt a CROSS JOIN LATERAL attempt_money(a.task_id, a.number) m
            WHERE a.held_usd > 0 AND m.held <> a.held_usd ORDER BY a.task_id) h;
+  PERFORM share_limits(); -- who raises a limit has the batch's row before the money; here the money comes first
   FOR b IN SELECT * FROM batch WHERE state = 'open' ORDER BY batch_key LOOP
     IF b.velocity_usd IS NOT NULL THEN
       spent := spent_lately(b.batch_key);
