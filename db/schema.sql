@@ -1374,7 +1374,7 @@ CREATE OR REPLACE FUNCTION madrugada.journal_cost(the_batch text, the_task bigin
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
  SET enable_seqscan TO 'off'
 AS $function$
-    SELECT coalesce(sum(o.cost_usd), 0) FROM call_outcome o WHERE o.batch_key = the_batch AND o.task_id = the_task
+    SELECT coalesce(sum(c.cost_usd), 0) FROM audit_journal_charges c WHERE c.batch_key = the_batch AND c.task_id = the_task
   $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.leave_worker(the_worker bigint, how text)
@@ -2207,6 +2207,8 @@ BEGIN
   IF FOUND THEN
     PERFORM pg_notify('madrugada_work', (SELECT t.batch_key FROM task t WHERE t.id = the_task));
   END IF;
+  UPDATE task t SET spent_usd = j.cost FROM task its CROSS JOIN LATERAL journal_cost(its.batch_key, its.id) j (cost)
+   WHERE t.id = the_task AND its.id = the_task AND t.state <> 'running' AND t.spent_usd <> j.cost;
   PERFORM settle_ended(array_agg(a.task_id), array_agg(a.number)) FROM attempt a WHERE a.task_id = the_task AND a.held_usd > 0;
 END
 $function$;

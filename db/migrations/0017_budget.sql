@@ -451,7 +451,7 @@ BEGIN
 END
 $$;
 
--- As in 0004_lease.sql, and what its dispatches in doubt have held is settled, if they are.
+-- As in 0004_lease.sql, and what its dispatches in doubt have held is settled, if they are. What came after the end of the attempt was spent, too.
 CREATE OR REPLACE FUNCTION madrugada.wake_task(the_task bigint) RETURNS void
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
@@ -462,6 +462,8 @@ BEGIN
   IF FOUND THEN
     PERFORM pg_notify('madrugada_work', (SELECT t.batch_key FROM task t WHERE t.id = the_task));
   END IF;
+  UPDATE task t SET spent_usd = j.cost FROM task its CROSS JOIN LATERAL journal_cost(its.batch_key, its.id) j (cost)
+   WHERE t.id = the_task AND its.id = the_task AND t.state <> 'running' AND t.spent_usd <> j.cost;
   PERFORM settle_ended(array_agg(a.task_id), array_agg(a.number)) FROM attempt a WHERE a.task_id = the_task AND a.held_usd > 0;
 END
 $$;

@@ -87,6 +87,7 @@ test('the late original of a recovered answer is kept, and counts once', async (
     [batch],
   );
   expect(rows).toEqual([{ kind: 'charged', answers: true, usd: COST }]);
+  expect(Number((await taskOf(bench.db, batch)).spent_usd)).toBe(Number(COST));
 });
 
 test('a dispatch that the look-up knows as refused is sent once more', async () => {
