@@ -132,10 +132,10 @@ for (const stream of [false, true])
 
 test.skipIf(!existsSync('/dev/full'))('an answer whose charge cannot be written is not sent', async () => {
   const broken = await forkSimulator('/dev/full');
+  onTestFinished(async () => void (await broken.stop('SIGKILL')));
   const tagged = { headers: { 'x-madrugada-tag': 'unwritten' } };
   await expect(broken.client.messages.create(ask('hello'), tagged)).rejects.toMatchObject({ status: 500 });
   const found = await fetch(`${broken.url}/v1/dispatches/unwritten`, { headers: { 'x-api-key': 'dummy' } });
-  await broken.stop();
   expect([found.status, found.headers.get('x-dispatch-state')]).toEqual([404, null]); // half a line may be on the bill
 });
 
