@@ -49,7 +49,7 @@ test('a night that goes on charging, loses what was in flight, names too little 
   for (const change of wrong)
     expect(problemsOf({ ...waited, ...change }, { tasks, now: false }), JSON.stringify(change)).toHaveLength(1);
   expect(problemsOf(cut, { tasks, now: true })).toEqual([]);
-  for (const change of [{ doubts: 149 }, { inFlight: { charged: 100, unknown: 40 }, doubts: 40 }])
+  for (const change of [{ doubts: 149 }, { inFlight: { charged: 140 }, doubts: 0 }])
     expect(problemsOf({ ...cut, ...change }, { tasks, now: true }), JSON.stringify(change)).toHaveLength(1);
   expect(problemsOf(cut, { tasks, now: false })).toHaveLength(1);
 });
