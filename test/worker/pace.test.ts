@@ -65,7 +65,7 @@ test('a refusal of which the fleet cannot be told is said with the task and the 
     if (exchange.number === 1) exchange.refuse(429, 'rate_limit_error', { 'retry-after-ms': '5' });
     else exchange.message();
   };
-  await bench.db.pool.query('ALTER FUNCTION madrugada.note_refusal RENAME TO mislaid');
+  await bench.db.pool.query('ALTER FUNCTION madrugada.note_pace RENAME TO mislaid');
   try {
     const worker = bench.processes.worker('host-a/1', batch);
     await untilDone(bench.db, batch);
@@ -73,11 +73,11 @@ test('a refusal of which the fleet cannot be told is said with the task and the 
     for (const detail of [
       `"task":"${batch.replace(':', ':1:')}"`,
       `"provider":"${bench.provider.url}"`,
-      'note_refusal',
+      'note_pace',
     ])
       await said(worker, detail);
   } finally {
-    await bench.db.pool.query('ALTER FUNCTION madrugada.mislaid RENAME TO note_refusal');
+    await bench.db.pool.query('ALTER FUNCTION madrugada.mislaid RENAME TO note_pace');
   }
 
   expect((await taskOf(bench.db, batch)).state).toBe('completed');
