@@ -2587,7 +2587,11 @@ CREATE VIEW madrugada.audit_unmatched AS
     j.cost_usd AS journal_usd
    FROM ((madrugada.audit_charges c
      LEFT JOIN madrugada.task t ON ((t.id = c.task_id)))
-     LEFT JOIN madrugada.audit_journal_charges j ON (((j.batch_key = c.batch_key) AND (j.task_id = c.task_id) AND (j.seq = c.seq) AND (j.dispatch = c.dispatch))))
+     LEFT JOIN LATERAL ( SELECT j_1.task_id,
+            j_1.cost_usd
+           FROM madrugada.audit_journal_charges j_1
+          WHERE ((j_1.batch_key = c.batch_key) AND (j_1.task_id = c.task_id) AND (j_1.seq = c.seq) AND (j_1.dispatch = c.dispatch))
+         OFFSET 0) j ON (true))
   WHERE ((c.other_batch IS NULL) AND ((j.task_id IS NULL) OR (j.cost_usd IS DISTINCT FROM c.cost_usd)))
 UNION ALL
  SELECT j.batch_key,
