@@ -36,9 +36,9 @@ test('without a limit no response announces one', async () => {
 });
 
 /** A limit on a clock that the test moves, what it says to a request, and with which headers. */
-function limitOf(perMinute: number) {
+function limitOf(perMinute: number, burst?: number) {
   let now = 0;
-  const limit = new RequestLimit(perMinute, () => now);
+  const limit = new RequestLimit(perMinute, burst, () => now);
   const headers: Record<string, unknown> = {};
   return {
     headers,
