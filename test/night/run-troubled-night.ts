@@ -8,14 +8,13 @@ import { importBill } from '../../src/bill/import-bill.ts';
 import { openClient } from '../../src/postgres/connect.ts';
 import { startSimulatedProvider } from '../../src/rehearsal/simulated-provider.ts';
 import { runCommand } from '../support/command.ts';
-import { contradictedClaims, FIGURES } from './troubled-claims.ts';
+import { BURST, contradictedClaims, FIGURES } from './troubled-claims.ts';
 
 const AGENT = fileURLToPath(new URL('../support/agents/patient-reader.ts', import.meta.url));
 /** The share of the dispatches that something happens to. */
 const TROUBLED = '0.2';
-/** Requests a minute for each model, as announced, and so few of them at once that the fleet meets the limit with its first calls. */
-const PER_MINUTE = 1200;
-const BURST = 5;
+/** Requests a minute for each model, as announced; so few at once that the fleet meets the limit with its first calls. */
+const PER_MINUTE = 480;
 /** What a person would set for a provider that answers within a second; dispatches and calls have as many tries as they need. */
 const LIMITS = {
   MADRUGADA_IDLE_SECONDS: '2',
