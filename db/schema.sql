@@ -1614,7 +1614,7 @@ AS $function$
      ORDER BY t.not_before LIMIT 1
   $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.note_pace(the_origin text, the_model text, pause_ms double precision, announced jsonb, taken_input bigint, taken_output bigint, used_input bigint, used_output bigint, used_tokens bigint)
+CREATE OR REPLACE FUNCTION madrugada.note_pace(the_origin text, the_model text, pause_ms double precision, announced jsonb, taken_input bigint, taken_output bigint, used_input bigint, used_output bigint, used_tokens bigint, counted boolean)
  RETURNS void
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1626,6 +1626,7 @@ DECLARE
   input_limit bigint := announced #>> '{input,limit}';
   output_limit bigint := announced #>> '{output,limit}';
   tokens_limit bigint := announced #>> '{tokens,limit}';
+  gap interval;
   was_paced boolean;
 BEGIN
   IF refused THEN
@@ -1633,10 +1634,14 @@ BEGIN
     INSERT INTO provider_pace (origin, model, paused_until, refused_at) VALUES (the_origin, the_model, pause_end, now())
       ON CONFLICT (origin, model) DO NOTHING;
   END IF;
+  SELECT interval '1 minute' / CASE WHEN announced ? 'requests' THEN (announced ->> 'requests')::double precision ELSE p.requests_per_minute END
+    INTO gap FROM provider_pace p WHERE p.origin = the_origin AND p.model = the_model;
   UPDATE provider_pace p
      SET paused_until = greatest(p.paused_until, pause_end),
          refused_at = CASE WHEN refused THEN now() ELSE p.refused_at END,
          requests_per_minute = CASE WHEN announced ? 'requests' THEN (announced ->> 'requests')::double precision ELSE p.requests_per_minute END,
+         next_at = CASE WHEN refused AND NOT counted AND gap IS NOT NULL
+           THEN greatest(p.next_at, least(greatest(p.next_at, now()) + gap, now() + interval '1 minute')) ELSE p.next_at END,
          input_per_minute = coalesce(input_limit, p.input_per_minute),
          output_per_minute = coalesce(output_limit, p.output_per_minute),
          tokens_per_minute = coalesce(tokens_limit, p.tokens_per_minute),
@@ -2748,7 +2753,7 @@ GRANT EXECUTE ON FUNCTION madrugada.load_batch(text,text,text,jsonb,text,integer
 GRANT EXECUTE ON FUNCTION madrugada.may_pay_again(madrugada.call_intent,madrugada.doubt_policy) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.month_of(timestamp with time zone) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.next_claimable_at(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.note_pace(text,text,double precision,jsonb,bigint,bigint,bigint,bigint,bigint) TO madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.note_pace(text,text,double precision,jsonb,bigint,bigint,bigint,bigint,bigint,boolean) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.note_spending(text,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.now() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.record_delivery(bigint,text,text) TO madrugada_operator, madrugada_worker;

@@ -172,6 +172,7 @@ export class Session {
       request,
       fallenBack: undefined,
       taken: NO_TOKENS,
+      isCounted: false,
       brake: this.#brake,
       onActivity: this.#onActivity,
       recorded,
