@@ -114,6 +114,7 @@ CREATE TABLE madrugada.batch (
   closed_at timestamp with time zone,
   archived_at timestamp with time zone,
   stop_after_failures integer DEFAULT 10 NOT NULL,
+  cut_off_at timestamp with time zone,
   task_budget_usd numeric,
   velocity_usd numeric,
   max_output_tokens integer,
@@ -123,7 +124,8 @@ CREATE TABLE madrugada.batch (
   CONSTRAINT batch_budget_usd_check CHECK ((budget_usd > (0)::numeric)),
   CONSTRAINT batch_check CHECK (((state = 'stopped'::madrugada.batch_state) = (stop_reason IS NOT NULL))),
   CONSTRAINT batch_check1 CHECK (((state <> ALL (ARRAY['closed'::madrugada.batch_state, 'archived'::madrugada.batch_state])) OR (closed_at IS NOT NULL))),
-  CONSTRAINT batch_check2 CHECK (((fall_back_model IS NULL) = (fall_back_after IS NULL))),
+  CONSTRAINT batch_check2 CHECK (((cut_off_at IS NULL) OR (state <> 'open'::madrugada.batch_state))),
+  CONSTRAINT batch_check3 CHECK (((fall_back_model IS NULL) = (fall_back_after IS NULL))),
   CONSTRAINT batch_fall_back_after_check CHECK ((fall_back_after > 0)),
   CONSTRAINT batch_fall_back_model_check CHECK ((fall_back_model <> ''::text)),
   CONSTRAINT batch_id_check CHECK ((id ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'::text)),
@@ -390,6 +392,7 @@ CREATE TABLE madrugada.stop_switch (
   stopped_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
   reason text NOT NULL,
   lifted_at timestamp with time zone,
+  cut_off_at timestamp with time zone,
   CONSTRAINT stop_switch_pkey PRIMARY KEY (id)
 );
 
@@ -864,7 +867,8 @@ DECLARE
   unfinished bigint;
   last_deadline timestamptz;
 BEGIN
-  PERFORM FROM batch b WHERE b.batch_key = the_batch FOR NO KEY UPDATE; -- a retry waits, or is seen
+  PERFORM pg_advisory_xact_lock(slot_lock_class() + 2, b.number) FROM batch b WHERE b.batch_key = the_batch; -- a retry waits, or is seen
+  PERFORM FROM batch b WHERE b.batch_key = the_batch FOR NO KEY UPDATE; -- nobody opens it meanwhile
   IF give_up_pending THEN
     UPDATE task t SET state = 'failed', waiting_for = NULL,
            failure = jsonb_build_object('kind', 'given up', 'message', coalesce(said('reason'), 'its batch was closed'))
@@ -892,23 +896,22 @@ CREATE OR REPLACE FUNCTION madrugada.complete_task(the_task bigint, the_worker b
 AS $function$
 DECLARE
   t task%ROWTYPE;
-  peak numeric;
+  allowance numeric; -- NULL: there was no limit
 BEGIN
   -- By id alone: see fence_intent.
   SELECT * INTO t FROM task WHERE id = the_task FOR NO KEY UPDATE;
   IF t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = token AND t.lease_expires_at > now() THEN
+    PERFORM share_limits();
     UPDATE task
        SET state = 'completed', result = answer, completed_at = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL,
            spent_usd = journal_cost(t.batch_key, t.id)
      WHERE id = the_task;
     UPDATE attempt SET ended_at = now(), ending = 'completed', replayed = replayed_calls WHERE task_id = the_task AND number = token
-    RETURNING allowance_usd INTO peak;
-    PERFORM settle_ended(ARRAY[the_task], ARRAY[token]);
-    IF peak IS NOT NULL THEN
-      peak := peak + (SELECT coalesce(sum(a.allowance_usd), 0) FROM attempt a WHERE a.task_id = the_task AND a.number < token);
-      UPDATE batch_spending s SET usual_usd = greatest(s.usual_usd * 0.9, peak)
-       WHERE s.batch_key = t.batch_key AND s.usual_usd <> greatest(s.usual_usd * 0.9, peak);
+    RETURNING allowance_usd INTO allowance;
+    IF allowance IS NOT NULL THEN
+      UPDATE batch_spending s SET usual_usd = greatest(s.usual_usd * 0.9, peak_of_task(the_task)) WHERE s.batch_key = t.batch_key;
     END IF;
+    PERFORM settle_ended(ARRAY[the_task], ARRAY[token]);
     RETURN true;
   END IF;
   RETURN EXISTS (
@@ -916,24 +919,28 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.complete_tasks(tasks bigint[], workers bigint[], tokens bigint[], answers jsonb[], replayed integer[])
+CREATE OR REPLACE FUNCTION madrugada.complete_tasks(tasks bigint[], workers bigint[], tokens bigint[], answers jsonb[], replayed integer[], waits boolean)
  RETURNS TABLE(place integer, done boolean)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
  SET enable_seqscan TO 'off'
 AS $function$
+DECLARE
+  ours bigint[] := tasks;
 BEGIN
-  IF cardinality(tasks) > 1 THEN
+  IF NOT waits THEN
+    ours := ARRAY(SELECT t.id FROM task t WHERE t.id = ANY (tasks) ORDER BY t.id FOR NO KEY UPDATE SKIP LOCKED);
+  ELSE
     PERFORM FROM task t WHERE t.id = ANY (tasks) ORDER BY t.id FOR NO KEY UPDATE;
+  END IF;
+  IF cardinality(ours) > 1 THEN
     PERFORM share_limits();
-    IF (SELECT count(DISTINCT t.batch_key) FROM task t WHERE t.id = ANY (tasks)) > 1 THEN
-      PERFORM FROM batch_spending s WHERE s.batch_key IN (SELECT t.batch_key FROM task t WHERE t.id = ANY (tasks)) ORDER BY s.batch_key FOR UPDATE;
-    END IF;
+    PERFORM lock_spending(ours);
   END IF;
   FOR n IN 1 .. cardinality(tasks) LOOP
     place := n;
-    done := complete_task(tasks[n], workers[n], tokens[n], answers[n], replayed[n]);
+    done := CASE WHEN tasks[n] = ANY (ours) THEN complete_task(tasks[n], workers[n], tokens[n], answers[n], replayed[n]) END;
     RETURN NEXT;
   END LOOP;
 END
@@ -1016,10 +1023,22 @@ $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.cut_off(the_batch text)
  RETURNS void
- LANGUAGE sql
+ LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
-AS $function$ SELECT pg_notify('madrugada_cut', coalesce(the_batch, '')) $function$;
+AS $function$
+BEGIN
+  IF the_batch IS NULL THEN
+    UPDATE stop_switch s SET cut_off_at = now() WHERE s.lifted_at IS NULL AND s.cut_off_at IS NULL;
+  ELSE
+    UPDATE batch b SET cut_off_at = now() WHERE b.batch_key = the_batch AND b.state = 'stopped' AND b.cut_off_at IS NULL;
+  END IF;
+  IF FOUND THEN
+    PERFORM record_event(CASE WHEN the_batch IS NULL THEN 'stop' ELSE 'batch' END, 'cut off', the_batch, NULL, NULL, NULL, NULL, NULL, NULL, said('reason'));
+    PERFORM pg_notify('madrugada_stop', coalesce(the_batch, ''));
+  END IF;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.describe_price(price madrugada.model_price)
  RETURNS text
@@ -1057,44 +1076,51 @@ CREATE OR REPLACE FUNCTION madrugada.draw_allowance(the_task bigint, the_worker 
 AS $function$
 DECLARE
   t task%ROWTYPE;
-  a attempt%ROWTYPE;
+  began timestamptz;
 BEGIN
   SELECT * INTO t FROM task WHERE id = the_task FOR SHARE;
   IF t.state IS DISTINCT FROM 'running' OR t.worker_id <> the_worker OR t.lease_token <> token THEN
     RETURN;
   END IF;
-  SELECT * INTO a FROM attempt WHERE task_id = the_task AND number = token FOR NO KEY UPDATE;
-  IF a.allowance_usd = 0 THEN
-    asked := greatest(asked, (SELECT s.usual_usd FROM batch_spending s WHERE s.batch_key = t.batch_key)); -- it began without: see draw_for_claim
-  END IF;
+  PERFORM share_limits();
+  SELECT a.started_at INTO began FROM attempt a WHERE a.task_id = the_task AND a.number = token FOR NO KEY UPDATE;
   SELECT d.granted, d.free, d.reached INTO draw_allowance.granted, draw_allowance.free, draw_allowance.reached
-    FROM draw(t.batch_key, month_of(a.started_at), needed, asked) d;
+    FROM draw(t.batch_key, month_of(began), needed, asked) d;
   IF granted IS NULL THEN
     UPDATE batch_spending s SET usual_usd = greatest(s.usual_usd, needed) WHERE s.batch_key = t.batch_key;
   ELSE
-    UPDATE attempt SET allowance_usd = coalesce(a.allowance_usd, 0) + granted WHERE task_id = the_task AND number = token;
+    UPDATE attempt a SET allowance_usd = coalesce(a.allowance_usd, 0) + granted WHERE a.task_id = the_task AND a.number = token;
   END IF;
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.draw_allowances(tasks bigint[], workers bigint[], tokens bigint[], needed numeric[], asked numeric[])
- RETURNS TABLE(place integer, granted numeric, free numeric, reached text)
+CREATE OR REPLACE FUNCTION madrugada.draw_allowances(tasks bigint[], workers bigint[], tokens bigint[], needed numeric[], asked numeric[], waits boolean)
+ RETURNS TABLE(place integer, is_done boolean, granted numeric, free numeric, reached text)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
  SET enable_seqscan TO 'off'
 AS $function$
+DECLARE
+  ours bigint[] := tasks;
 BEGIN
-  IF cardinality(tasks) > 1 THEN
+  IF NOT waits THEN
+    ours := ARRAY(SELECT t.id FROM task t WHERE t.id = ANY (tasks) ORDER BY t.id FOR SHARE SKIP LOCKED);
+  ELSE
     PERFORM FROM task t WHERE t.id = ANY (tasks) ORDER BY t.id FOR SHARE;
+  END IF;
+  IF cardinality(ours) > 1 THEN
+    PERFORM share_limits();
     PERFORM FROM attempt a JOIN unnest(tasks, tokens) d (id, token) ON a.task_id = d.id AND a.number = d.token
-      ORDER BY a.task_id, a.number FOR NO KEY UPDATE OF a;
-    PERFORM FROM batch_spending s WHERE s.batch_key IN (SELECT t.batch_key FROM task t WHERE t.id = ANY (tasks)) ORDER BY s.batch_key FOR UPDATE;
+      WHERE d.id = ANY (ours) ORDER BY a.task_id, a.number FOR NO KEY UPDATE OF a;
+    PERFORM lock_spending(ours);
   END IF;
   FOR n IN 1 .. cardinality(tasks) LOOP
-    place := n;
-    SELECT d.granted, d.free, d.reached INTO draw_allowances.granted, draw_allowances.free, draw_allowances.reached
-      FROM draw_allowance(tasks[n], workers[n], tokens[n], needed[n], asked[n]) d;
+    SELECT n, tasks[n] = ANY (ours), NULL, NULL, NULL INTO place, is_done, granted, free, reached;
+    IF is_done THEN
+      SELECT d.granted, d.free, d.reached INTO draw_allowances.granted, draw_allowances.free, draw_allowances.reached
+        FROM draw_allowance(tasks[n], workers[n], tokens[n], needed[n], asked[n]) d;
+    END IF;
     RETURN NEXT;
   END LOOP;
 END
@@ -1114,9 +1140,6 @@ BEGIN
   IF NOT begun AND EXISTS (
     SELECT FROM task t WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.needs_usd IS NOT NULL AND t.waiting_for = 'budget') THEN
     RETURN NULL;
-  END IF;
-  IF is_plenty(the_batch, month_of(now()), 100 * greatest(usual, needs)) THEN
-    RETURN 0;
   END IF;
   SELECT * INTO drawn FROM draw(the_batch, month_of(now()), CASE WHEN begun THEN coalesce(needs, 0) ELSE usual END, usual);
   IF drawn.granted IS NULL AND begun THEN
@@ -1447,18 +1470,6 @@ CREATE OR REPLACE FUNCTION madrugada.is_paced(p madrugada.provider_pace)
  STABLE
 AS $function$ SELECT greatest(p.refused_at, p.paused_until) > madrugada.now() - interval '1 hour' $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.is_plenty(the_batch text, the_month date, usd numeric)
- RETURNS boolean
- LANGUAGE sql
- STABLE SECURITY DEFINER
- SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
-AS $function$
-    SELECT coalesce(b.budget_usd - s.drawn_usd > usd, true)
-       AND CASE WHEN m.month IS NULL THEN NOT EXISTS (SELECT FROM month_spending) ELSE coalesce(m.cap_usd - m.drawn_usd > usd, true) END
-      FROM batch b JOIN batch_spending s USING (batch_key) LEFT JOIN month_spending m ON m.month = the_month
-     WHERE b.batch_key = the_batch
-  $function$;
-
 CREATE OR REPLACE FUNCTION madrugada.is_stopped()
  RETURNS boolean
  LANGUAGE sql
@@ -1472,7 +1483,7 @@ CREATE OR REPLACE FUNCTION madrugada.journal_cost(the_batch text, the_task bigin
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
  SET enable_seqscan TO 'off'
 AS $function$
-    SELECT coalesce(sum(o.cost_usd), 0) FROM call_outcome o WHERE o.batch_key = the_batch AND o.task_id = the_task
+    SELECT coalesce(sum(c.cost_usd), 0) FROM audit_journal_charges c WHERE c.batch_key = the_batch AND c.task_id = the_task
   $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.leave_worker(the_worker bigint, how text)
@@ -1568,6 +1579,18 @@ CREATE OR REPLACE FUNCTION madrugada.lock_limits()
  LANGUAGE sql
 AS $function$ SELECT pg_advisory_xact_lock(madrugada.slot_lock_class() + 1, 0) $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.lock_spending(tasks bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+BEGIN
+  PERFORM FROM batch_spending s WHERE s.batch_key IN (SELECT t.batch_key FROM task t WHERE t.id = ANY (tasks)) ORDER BY s.batch_key FOR UPDATE;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.lose_attempts(task_ids bigint[], why text)
  RETURNS integer
  LANGUAGE plpgsql
@@ -1661,7 +1684,7 @@ AS $function$
      ORDER BY t.not_before LIMIT 1
   $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.note_pace(the_origin text, the_model text, pause_ms double precision, announced jsonb, taken_input bigint, taken_output bigint, used_input bigint, used_output bigint, used_tokens bigint)
+CREATE OR REPLACE FUNCTION madrugada.note_pace(the_origin text, the_model text, pause_ms double precision, announced jsonb, taken_input bigint, taken_output bigint, used_input bigint, used_output bigint, used_tokens bigint, counted boolean)
  RETURNS void
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1673,6 +1696,7 @@ DECLARE
   input_limit bigint := announced #>> '{input,limit}';
   output_limit bigint := announced #>> '{output,limit}';
   tokens_limit bigint := announced #>> '{tokens,limit}';
+  gap interval;
   was_paced boolean;
 BEGIN
   IF refused THEN
@@ -1680,10 +1704,14 @@ BEGIN
     INSERT INTO provider_pace (origin, model, paused_until, refused_at) VALUES (the_origin, the_model, pause_end, now())
       ON CONFLICT (origin, model) DO NOTHING;
   END IF;
+  SELECT interval '1 minute' / CASE WHEN announced ? 'requests' THEN (announced ->> 'requests')::double precision ELSE p.requests_per_minute END
+    INTO gap FROM provider_pace p WHERE p.origin = the_origin AND p.model = the_model;
   UPDATE provider_pace p
      SET paused_until = greatest(p.paused_until, pause_end),
          refused_at = CASE WHEN refused THEN now() ELSE p.refused_at END,
          requests_per_minute = CASE WHEN announced ? 'requests' THEN (announced ->> 'requests')::double precision ELSE p.requests_per_minute END,
+         next_at = CASE WHEN refused AND NOT counted AND gap IS NOT NULL
+           THEN greatest(p.next_at, least(greatest(p.next_at, now()) + gap, now() + interval '1 minute')) ELSE p.next_at END,
          input_per_minute = coalesce(input_limit, p.input_per_minute),
          output_per_minute = coalesce(output_limit, p.output_per_minute),
          tokens_per_minute = coalesce(tokens_limit, p.tokens_per_minute),
@@ -1713,6 +1741,33 @@ CREATE OR REPLACE FUNCTION madrugada.now()
  LANGUAGE sql
  STABLE PARALLEL SAFE
 AS $function$SELECT pg_catalog.statement_timestamp()$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.peak_of_task(the_task bigint)
+ RETURNS numeric
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+BEGIN
+  RETURN (
+    WITH moves AS (
+      SELECT i.sent_at, o.received_at, coalesce(i.worst_case_usd, 0) AS worst, o.cost
+        FROM task t
+        JOIN call_intent i ON i.batch_key = t.batch_key AND i.task_id = t.id
+        LEFT JOIN LATERAL (
+          SELECT o.received_at, coalesce(o.cost_usd, 0) AS cost FROM call_outcome o
+           WHERE o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch
+             AND (o.cost_usd IS NOT NULL OR o.kind IN ('refused', 'not_sent'))
+           ORDER BY o.kind = 'charged' DESC, o.kind = 'recovered' DESC LIMIT 1) o ON true
+       WHERE t.id = the_task
+    )
+    SELECT coalesce(max(m.tied), 0) FROM (
+      SELECT sum(e.usd) OVER (ORDER BY e.at, e.usd DESC ROWS UNBOUNDED PRECEDING) AS tied
+        FROM (SELECT sent_at AS at, worst AS usd FROM moves
+              UNION ALL SELECT received_at, cost - worst FROM moves WHERE received_at IS NOT NULL) e) m);
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.record_delivery(the_alert bigint, the_channel text, error text)
  RETURNS void
@@ -1813,7 +1868,7 @@ CREATE OR REPLACE FUNCTION madrugada.resume_batch(the_batch text)
 AS $function$
 BEGIN
   PERFORM require_person('resuming batch ' || the_batch);
-  UPDATE batch b SET state = 'open', stop_reason = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
+  UPDATE batch b SET state = 'open', stop_reason = NULL, cut_off_at = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
   IF NOT FOUND THEN
     RETURN false;
   END IF;
@@ -1837,7 +1892,8 @@ BEGIN
   IF said('by') IS NULL OR said('reason') IS NULL THEN
     RAISE EXCEPTION 'a retry needs a name and a reason';
   END IF;
-  SELECT its.* INTO b FROM batch its JOIN task x ON x.batch_key = its.batch_key WHERE x.id = the_task FOR SHARE OF its;
+  PERFORM pg_advisory_xact_lock_shared(slot_lock_class() + 2, its.number) FROM batch its JOIN task x ON x.batch_key = its.batch_key WHERE x.id = the_task;
+  SELECT its.* INTO b FROM batch its JOIN task x ON x.batch_key = its.batch_key WHERE x.id = the_task; -- as the lock found it
   IF b.state NOT IN ('open', 'stopped') THEN
     RAISE EXCEPTION 'batch % is %: load the task again under another version', b.batch_key, b.state;
   END IF;
@@ -2024,9 +2080,7 @@ BEGIN
   IF keys = '{}' THEN
     RETURN;
   END IF;
-  IF cardinality(keys) > 1 THEN -- one alone is locked when its money moves, late: others wait from then until the commit is on the disk
-    PERFORM FROM batch_spending s WHERE s.batch_key = ANY (keys) ORDER BY s.batch_key FOR UPDATE;
-  END IF;
+  PERFORM FROM batch_spending s WHERE s.batch_key = ANY (keys) ORDER BY s.batch_key FOR UPDATE;
   PERFORM settle_allowance(t.id, e.number)
     FROM unnest(task_ids, attempts) e (id, number) JOIN task t USING (id) WHERE t.batch_key = ANY (keys);
   PERFORM wake_for_budget(key) FROM unnest(keys) key;
@@ -2230,6 +2284,7 @@ BEGIN
   PERFORM wake_task(h.task_id)
     FROM (SELECT DISTINCT a.task_id FROM attempt a CROSS JOIN LATERAL attempt_money(a.task_id, a.number) m
            WHERE a.held_usd > 0 AND m.held <> a.held_usd ORDER BY a.task_id) h;
+  PERFORM share_limits(); -- who raises a limit has the batch's row before the money; here the money comes first
   FOR b IN SELECT * FROM batch WHERE state = 'open' ORDER BY batch_key LOOP
     IF b.velocity_usd IS NOT NULL THEN
       spent := spent_lately(b.batch_key);
@@ -2327,6 +2382,8 @@ BEGIN
   IF FOUND THEN
     PERFORM pg_notify('madrugada_work', (SELECT t.batch_key FROM task t WHERE t.id = the_task));
   END IF;
+  UPDATE task t SET spent_usd = j.cost FROM task its CROSS JOIN LATERAL journal_cost(its.batch_key, its.id) j (cost)
+   WHERE t.id = the_task AND its.id = the_task AND t.state <> 'running' AND t.spent_usd <> j.cost;
   PERFORM settle_ended(array_agg(a.task_id), array_agg(a.number)) FROM attempt a WHERE a.task_id = the_task AND a.held_usd > 0;
 END
 $function$;
@@ -2518,9 +2575,11 @@ CREATE VIEW madrugada.audit_in_doubt AS
      LEFT JOIN madrugada.call_outcome u ON (((u.batch_key = i.batch_key) AND (u.task_id = i.task_id) AND (u.seq = i.seq) AND (u.dispatch = i.dispatch) AND (u.kind = 'unknown'::madrugada.outcome_kind))))
   WHERE ((NOT (EXISTS ( SELECT
            FROM madrugada.call_outcome o
-          WHERE ((o.batch_key = i.batch_key) AND (o.task_id = i.task_id) AND (o.seq = i.seq) AND (o.dispatch = i.dispatch) AND madrugada.settles(o.kind))))) AND (NOT (EXISTS ( SELECT
+          WHERE ((o.batch_key = i.batch_key) AND (o.task_id = i.task_id) AND (o.seq = i.seq) AND (o.dispatch = i.dispatch) AND madrugada.settles(o.kind))
+         OFFSET 0))) AND (NOT (EXISTS ( SELECT
            FROM madrugada.settlement s
-          WHERE ((s.batch_key = i.batch_key) AND (s.task_id = i.task_id) AND (s.seq = i.seq) AND (s.dispatch = i.dispatch))))));
+          WHERE ((s.batch_key = i.batch_key) AND (s.task_id = i.task_id) AND (s.seq = i.seq) AND (s.dispatch = i.dispatch))
+         OFFSET 0))));
 
 CREATE VIEW madrugada.audit_journal_charges AS
  SELECT o.batch_key,
@@ -2632,7 +2691,11 @@ CREATE VIEW madrugada.audit_unmatched AS
     j.cost_usd AS journal_usd
    FROM ((madrugada.audit_charges c
      LEFT JOIN madrugada.task t ON ((t.id = c.task_id)))
-     LEFT JOIN madrugada.audit_journal_charges j ON (((j.batch_key = c.batch_key) AND (j.task_id = c.task_id) AND (j.seq = c.seq) AND (j.dispatch = c.dispatch))))
+     LEFT JOIN LATERAL ( SELECT j_1.task_id,
+            j_1.cost_usd
+           FROM madrugada.audit_journal_charges j_1
+          WHERE ((j_1.batch_key = c.batch_key) AND (j_1.task_id = c.task_id) AND (j_1.seq = c.seq) AND (j_1.dispatch = c.dispatch))
+         OFFSET 0) j ON (true))
   WHERE ((c.other_batch IS NULL) AND ((j.task_id IS NULL) OR (j.cost_usd IS DISTINCT FROM c.cost_usd)))
 UNION ALL
  SELECT j.batch_key,
@@ -2747,7 +2810,8 @@ CREATE TRIGGER settlement_append_only BEFORE DELETE OR UPDATE ON madrugada.settl
 CREATE TRIGGER settlement_audit AFTER INSERT ON madrugada.settlement FOR EACH ROW EXECUTE FUNCTION madrugada.audit_settlement();
 CREATE TRIGGER step_append_only BEFORE DELETE OR UPDATE ON madrugada.step_record FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER step_fence BEFORE INSERT ON madrugada.step_record FOR EACH ROW EXECUTE FUNCTION madrugada.fence_step();
-CREATE TRIGGER stop_audit AFTER INSERT OR UPDATE ON madrugada.stop_switch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_stop();
+CREATE TRIGGER stop_insert_audit AFTER INSERT ON madrugada.stop_switch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_stop();
+CREATE TRIGGER stop_lift_audit AFTER UPDATE ON madrugada.stop_switch FOR EACH ROW WHEN (((old.lifted_at IS NULL) AND (new.lifted_at IS NOT NULL))) EXECUTE FUNCTION madrugada.audit_stop();
 CREATE TRIGGER task_closed_list AFTER INSERT ON madrugada.task REFERENCING NEW TABLE AS new_tasks FOR EACH STATEMENT EXECUTE FUNCTION madrugada.guard_closed_list();
 CREATE TRIGGER task_delete_guard BEFORE DELETE ON madrugada.task FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_delete();
 CREATE TRIGGER task_retried AFTER UPDATE ON madrugada.task FOR EACH ROW WHEN (((old.state = 'failed'::madrugada.task_state) AND (new.state = 'pending'::madrugada.task_state))) EXECUTE FUNCTION madrugada.acknowledge_failed_tasks();
@@ -2772,10 +2836,10 @@ GRANT EXECUTE ON FUNCTION madrugada.claim_delivery(text[]) TO madrugada_operator
 GRANT EXECUTE ON FUNCTION madrugada.claim_task(text,text,bigint,text,integer) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.close_batch(text,boolean) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.complete_task(bigint,bigint,bigint,jsonb,integer) TO madrugada_operator, madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.complete_tasks(bigint[],bigint[],bigint[],jsonb[],integer[]) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.complete_tasks(bigint[],bigint[],bigint[],jsonb[],integer[],boolean) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.confirm_server_identity() TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.cut_off(text) TO madrugada_operator;
-GRANT EXECUTE ON FUNCTION madrugada.draw_allowances(bigint[],bigint[],bigint[],numeric[],numeric[]) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.draw_allowances(bigint[],bigint[],bigint[],numeric[],numeric[],boolean) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.end_attempt(bigint,bigint,bigint,madrugada.attempt_ending,jsonb,boolean,timestamp with time zone,text,integer,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.end_worker(bigint,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.has_limits(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -2789,7 +2853,7 @@ GRANT EXECUTE ON FUNCTION madrugada.load_batch(text,text,text,jsonb,text,integer
 GRANT EXECUTE ON FUNCTION madrugada.may_pay_again(madrugada.call_intent,madrugada.doubt_policy) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.month_of(timestamp with time zone) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.next_claimable_at(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.note_pace(text,text,double precision,jsonb,bigint,bigint,bigint,bigint,bigint) TO madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.note_pace(text,text,double precision,jsonb,bigint,bigint,bigint,bigint,bigint,boolean) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.note_spending(text,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.now() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.record_delivery(bigint,text,text) TO madrugada_operator, madrugada_worker;

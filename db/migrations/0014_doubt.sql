@@ -144,6 +144,14 @@ SELECT s.batch_key, s.task_id, s.seq, s.dispatch, NULL, false, u.provider_reques
      SELECT FROM madrugada.call_outcome o
       WHERE o.batch_key = s.batch_key AND o.task_id = s.task_id AND o.seq = s.seq AND o.dispatch = s.dispatch AND madrugada.settles(o.kind));
 
+-- What a task has cost so far: as audit_journal_charges has it, so that the sum over the tasks of a batch is what audit_batch_totals says. Money
+-- that a person knows to be spent is spent; an answer recovered, and come late as well, was paid for once.
+CREATE OR REPLACE FUNCTION madrugada.journal_cost(the_batch text, the_task bigint) RETURNS numeric
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
+  AS $$
+    SELECT coalesce(sum(c.cost_usd), 0) FROM audit_journal_charges c WHERE c.batch_key = the_batch AND c.task_id = the_task
+  $$;
+
 CREATE OR REPLACE VIEW madrugada.audit_in_doubt AS
 SELECT i.batch_key, t.key, i.task_id, i.seq, i.dispatch, i.model, i.slot, i.worker_id, i.sent_at, i.deadline_at,
        CASE WHEN w.ended_at IS NULL THEN i.deadline_at + interval '30 seconds' ELSE w.ended_at END AS waiting_until,
@@ -156,12 +164,13 @@ SELECT i.batch_key, t.key, i.task_id, i.seq, i.dispatch, i.model, i.slot, i.work
   LEFT JOIN madrugada.worker w ON w.id = i.worker_id
   LEFT JOIN madrugada.call_outcome u
     ON u.batch_key = i.batch_key AND u.task_id = i.task_id AND u.seq = i.seq AND u.dispatch = i.dispatch AND u.kind = 'unknown'
+ -- OFFSET 0: looked up by key for each dispatch; joined, each walks all of the others where the tables have no statistics yet
  WHERE NOT EXISTS (
    SELECT FROM madrugada.call_outcome o
-    WHERE o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch AND madrugada.settles(o.kind))
+    WHERE o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch AND madrugada.settles(o.kind) OFFSET 0)
    AND NOT EXISTS (
      SELECT FROM madrugada.settlement s
-      WHERE s.batch_key = i.batch_key AND s.task_id = i.task_id AND s.seq = i.seq AND s.dispatch = i.dispatch);
+      WHERE s.batch_key = i.batch_key AND s.task_id = i.task_id AND s.seq = i.seq AND s.dispatch = i.dispatch OFFSET 0);
 
 -- What persons have settled. later_outcome: the journal has learned by itself since, and that counts.
 CREATE VIEW madrugada.audit_settled_doubts AS
@@ -200,8 +209,10 @@ SELECT c.batch_key,
        t.key, c.task_id, c.seq, c.dispatch, c.bill_id, c.line_no, c.provider_request_id, c.cost_usd AS bill_usd, j.cost_usd AS journal_usd
   FROM madrugada.audit_charges c
   LEFT JOIN madrugada.task t ON t.id = c.task_id
-  LEFT JOIN madrugada.audit_journal_charges j
-    ON j.batch_key = c.batch_key AND j.task_id = c.task_id AND j.seq = c.seq AND j.dispatch = c.dispatch
+  -- looked up by key for each line (OFFSET 0 keeps it so): joined, every line walks every charge where the tables have no statistics yet
+  LEFT JOIN LATERAL (
+    SELECT j.task_id, j.cost_usd FROM madrugada.audit_journal_charges j
+     WHERE j.batch_key = c.batch_key AND j.task_id = c.task_id AND j.seq = c.seq AND j.dispatch = c.dispatch OFFSET 0) j ON true
  WHERE c.other_batch IS NULL AND (j.task_id IS NULL OR j.cost_usd IS DISTINCT FROM c.cost_usd)
 UNION ALL
 SELECT j.batch_key,

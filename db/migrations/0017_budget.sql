@@ -53,7 +53,9 @@ CREATE TABLE madrugada.spending_minute (
   PRIMARY KEY (batch_key, minute, worker_id)
 ) WITH (fillfactor = 50);
 
--- Claims and ends of attempts share this lock; who sets a limit has it alone, and so finds every attempt either counted or still to be.
+-- Claims, draws and ends of attempts share this lock, and so does the look after budgets; who sets a limit has it alone, and so finds every
+-- attempt either counted or still to be. It is taken after tasks and before money: who has it alone then takes the batch's row, which others
+-- lock last (attempt_failures), and all of the money.
 CREATE FUNCTION madrugada.share_limits() RETURNS void
   LANGUAGE sql
   AS $$ SELECT pg_advisory_xact_lock_shared(madrugada.slot_lock_class() + 1, 0) $$;
@@ -142,16 +144,6 @@ BEGIN
 END
 $$;
 
--- Whether batch and month have this much and more, at a glance: nothing is locked, so nothing may be spent on the strength of it.
-CREATE FUNCTION madrugada.is_plenty(the_batch text, the_month date, usd numeric) RETURNS boolean
-  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
-  AS $$
-    SELECT coalesce(b.budget_usd - s.drawn_usd > usd, true)
-       AND CASE WHEN m.month IS NULL THEN NOT EXISTS (SELECT FROM month_spending) ELSE coalesce(m.cap_usd - m.drawn_usd > usd, true) END
-      FROM batch b JOIN batch_spending s USING (batch_key) LEFT JOIN month_spending m ON m.month = the_month
-     WHERE b.batch_key = the_batch
-  $$;
-
 -- More allowance for a running attempt. Locking the task makes a takeover wait, or us see it: what is drawn after the loss would be nobody's.
 -- granted NULL and reached NULL: the lease is gone.
 CREATE FUNCTION madrugada.draw_allowance(the_task bigint, the_worker bigint, token bigint, needed numeric, asked numeric,
@@ -160,45 +152,62 @@ CREATE FUNCTION madrugada.draw_allowance(the_task bigint, the_worker bigint, tok
   AS $$
 DECLARE
   t task%ROWTYPE;
-  a attempt%ROWTYPE;
+  began timestamptz;
 BEGIN
   SELECT * INTO t FROM task WHERE id = the_task FOR SHARE;
   IF t.state IS DISTINCT FROM 'running' OR t.worker_id <> the_worker OR t.lease_token <> token THEN
     RETURN;
   END IF;
-  SELECT * INTO a FROM attempt WHERE task_id = the_task AND number = token FOR NO KEY UPDATE;
-  IF a.allowance_usd = 0 THEN
-    asked := greatest(asked, (SELECT s.usual_usd FROM batch_spending s WHERE s.batch_key = t.batch_key)); -- it began without: see draw_for_claim
-  END IF;
+  PERFORM share_limits();
+  SELECT a.started_at INTO began FROM attempt a WHERE a.task_id = the_task AND a.number = token FOR NO KEY UPDATE;
   SELECT d.granted, d.free, d.reached INTO draw_allowance.granted, draw_allowance.free, draw_allowance.reached
-    FROM draw(t.batch_key, month_of(a.started_at), needed, asked) d;
+    FROM draw(t.batch_key, month_of(began), needed, asked) d;
   IF granted IS NULL THEN
     UPDATE batch_spending s SET usual_usd = greatest(s.usual_usd, needed) WHERE s.batch_key = t.batch_key;
   ELSE
-    UPDATE attempt SET allowance_usd = coalesce(a.allowance_usd, 0) + granted WHERE task_id = the_task AND number = token;
+    UPDATE attempt a SET allowance_usd = coalesce(a.allowance_usd, 0) + granted WHERE a.task_id = the_task AND a.number = token;
   END IF;
 END
 $$;
 
--- The same for several attempts in one commit. Tasks, attempts and batches are locked in order, and all batches before any month, so that two
--- processes never wait for each other in a circle.
-CREATE FUNCTION madrugada.draw_allowances(tasks bigint[], workers bigint[], tokens bigint[], needed numeric[], asked numeric[])
-  RETURNS TABLE (place integer, granted numeric, free numeric, reached text)
+-- The same for several attempts in one commit. Tasks by id, then the limits, then attempts, then batches by key, and all of them before any month:
+-- the order of everybody, so that two groups never wait for each other in a circle. Unless it `waits`, a task that somebody has locked is left
+-- out (place without is_done): the others do not wait for whoever that is.
+CREATE FUNCTION madrugada.draw_allowances(tasks bigint[], workers bigint[], tokens bigint[], needed numeric[], asked numeric[], waits boolean)
+  RETURNS TABLE (place integer, is_done boolean, granted numeric, free numeric, reached text)
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
+  AS $$
+DECLARE
+  ours bigint[] := tasks;
+BEGIN
+  IF NOT waits THEN
+    ours := ARRAY(SELECT t.id FROM task t WHERE t.id = ANY (tasks) ORDER BY t.id FOR SHARE SKIP LOCKED);
+  ELSE
+    PERFORM FROM task t WHERE t.id = ANY (tasks) ORDER BY t.id FOR SHARE;
+  END IF;
+  IF cardinality(ours) > 1 THEN
+    PERFORM share_limits();
+    PERFORM FROM attempt a JOIN unnest(tasks, tokens) d (id, token) ON a.task_id = d.id AND a.number = d.token
+      WHERE d.id = ANY (ours) ORDER BY a.task_id, a.number FOR NO KEY UPDATE OF a;
+    PERFORM lock_spending(ours);
+  END IF;
+  FOR n IN 1 .. cardinality(tasks) LOOP
+    SELECT n, tasks[n] = ANY (ours), NULL, NULL, NULL INTO place, is_done, granted, free, reached;
+    IF is_done THEN
+      SELECT d.granted, d.free, d.reached INTO draw_allowances.granted, draw_allowances.free, draw_allowances.reached
+        FROM draw_allowance(tasks[n], workers[n], tokens[n], needed[n], asked[n]) d;
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+END
+$$;
+
+-- Locks the money of these tasks' batches, in the order of their keys: before any month.
+CREATE FUNCTION madrugada.lock_spending(tasks bigint[]) RETURNS void
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
 BEGIN
-  IF cardinality(tasks) > 1 THEN
-    PERFORM FROM task t WHERE t.id = ANY (tasks) ORDER BY t.id FOR SHARE;
-    PERFORM FROM attempt a JOIN unnest(tasks, tokens) d (id, token) ON a.task_id = d.id AND a.number = d.token
-      ORDER BY a.task_id, a.number FOR NO KEY UPDATE OF a;
-    PERFORM FROM batch_spending s WHERE s.batch_key IN (SELECT t.batch_key FROM task t WHERE t.id = ANY (tasks)) ORDER BY s.batch_key FOR UPDATE;
-  END IF;
-  FOR n IN 1 .. cardinality(tasks) LOOP
-    place := n;
-    SELECT d.granted, d.free, d.reached INTO draw_allowances.granted, draw_allowances.free, draw_allowances.reached
-      FROM draw_allowance(tasks[n], workers[n], tokens[n], needed[n], asked[n]) d;
-    RETURN NEXT;
-  END LOOP;
+  PERFORM FROM batch_spending s WHERE s.batch_key IN (SELECT t.batch_key FROM task t WHERE t.id = ANY (tasks)) ORDER BY s.batch_key FOR UPDATE;
 END
 $$;
 
@@ -266,9 +275,7 @@ BEGIN
   IF keys = '{}' THEN
     RETURN;
   END IF;
-  IF cardinality(keys) > 1 THEN -- one alone is locked when its money moves, late: others wait from then until the commit is on the disk
-    PERFORM FROM batch_spending s WHERE s.batch_key = ANY (keys) ORDER BY s.batch_key FOR UPDATE;
-  END IF;
+  PERFORM FROM batch_spending s WHERE s.batch_key = ANY (keys) ORDER BY s.batch_key FOR UPDATE;
   PERFORM settle_allowance(t.id, e.number)
     FROM unnest(task_ids, attempts) e (id, number) JOIN task t USING (id) WHERE t.batch_key = ANY (keys);
   PERFORM wake_for_budget(key) FROM unnest(keys) key;
@@ -343,9 +350,7 @@ BEGIN
 END
 $$;
 
--- NULL: the task cannot begin now. One that was woken because there seemed to be money, and finds it gone, waits again. While there is plenty
--- it begins with nothing, and draws before its first call: a claim that draws holds the row of its batch until its commit is on the disk, and all
--- others wait for it.
+-- NULL: the task cannot begin now. One that was woken because there seemed to be money, and finds it gone, waits again.
 CREATE FUNCTION madrugada.draw_for_claim(the_batch text, the_task bigint, begun boolean, needs numeric) RETURNS numeric
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
@@ -357,14 +362,35 @@ BEGIN
     SELECT FROM task t WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.needs_usd IS NOT NULL AND t.waiting_for = 'budget') THEN
     RETURN NULL;
   END IF;
-  IF is_plenty(the_batch, month_of(now()), 100 * greatest(usual, needs)) THEN
-    RETURN 0;
-  END IF;
   SELECT * INTO drawn FROM draw(the_batch, month_of(now()), CASE WHEN begun THEN coalesce(needs, 0) ELSE usual END, usual);
   IF drawn.granted IS NULL AND begun THEN
     UPDATE task t SET not_before = 'infinity', waiting_for = 'budget' WHERE t.id = the_task;
   END IF;
   RETURN drawn.granted;
+END
+$$;
+
+-- The most that a task has tied up at any time, by the journal: what it had spent and held. Not its allowance, which is at least what it began with.
+CREATE FUNCTION madrugada.peak_of_task(the_task bigint) RETURNS numeric
+  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
+  AS $$
+BEGIN
+  RETURN (
+    WITH moves AS (
+      SELECT i.sent_at, o.received_at, coalesce(i.worst_case_usd, 0) AS worst, o.cost
+        FROM task t
+        JOIN call_intent i ON i.batch_key = t.batch_key AND i.task_id = t.id
+        LEFT JOIN LATERAL (
+          SELECT o.received_at, coalesce(o.cost_usd, 0) AS cost FROM call_outcome o
+           WHERE o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch
+             AND (o.cost_usd IS NOT NULL OR o.kind IN ('refused', 'not_sent'))
+           ORDER BY o.kind = 'charged' DESC, o.kind = 'recovered' DESC LIMIT 1) o ON true
+       WHERE t.id = the_task
+    )
+    SELECT coalesce(max(m.tied), 0) FROM (
+      SELECT sum(e.usd) OVER (ORDER BY e.at, e.usd DESC ROWS UNBOUNDED PRECEDING) AS tied
+        FROM (SELECT sent_at AS at, worst AS usd FROM moves
+              UNION ALL SELECT received_at, cost - worst FROM moves WHERE received_at IS NOT NULL) e) m);
 END
 $$;
 
@@ -375,23 +401,22 @@ CREATE OR REPLACE FUNCTION madrugada.complete_task(the_task bigint, the_worker b
   AS $$
 DECLARE
   t task%ROWTYPE;
-  peak numeric;
+  allowance numeric; -- NULL: there was no limit
 BEGIN
   -- By id alone: see fence_intent.
   SELECT * INTO t FROM task WHERE id = the_task FOR NO KEY UPDATE;
   IF t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = token AND t.lease_expires_at > now() THEN
+    PERFORM share_limits();
     UPDATE task
        SET state = 'completed', result = answer, completed_at = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL,
            spent_usd = journal_cost(t.batch_key, t.id)
      WHERE id = the_task;
     UPDATE attempt SET ended_at = now(), ending = 'completed', replayed = replayed_calls WHERE task_id = the_task AND number = token
-    RETURNING allowance_usd INTO peak;
-    PERFORM settle_ended(ARRAY[the_task], ARRAY[token]);
-    IF peak IS NOT NULL THEN
-      peak := peak + (SELECT coalesce(sum(a.allowance_usd), 0) FROM attempt a WHERE a.task_id = the_task AND a.number < token);
-      UPDATE batch_spending s SET usual_usd = greatest(s.usual_usd * 0.9, peak)
-       WHERE s.batch_key = t.batch_key AND s.usual_usd <> greatest(s.usual_usd * 0.9, peak);
+    RETURNING allowance_usd INTO allowance;
+    IF allowance IS NOT NULL THEN
+      UPDATE batch_spending s SET usual_usd = greatest(s.usual_usd * 0.9, peak_of_task(the_task)) WHERE s.batch_key = t.batch_key;
     END IF;
+    PERFORM settle_ended(ARRAY[the_task], ARRAY[token]);
     RETURN true;
   END IF;
   RETURN EXISTS (
@@ -399,22 +424,26 @@ BEGIN
 END
 $$;
 
--- The same for several tasks in one commit. Tasks and batches are locked in order, and all batches before any month.
-CREATE FUNCTION madrugada.complete_tasks(tasks bigint[], workers bigint[], tokens bigint[], answers jsonb[], replayed integer[])
+-- The same for several tasks in one commit, in the order of draw_allowances. done NULL: left out, because somebody has locked it.
+CREATE FUNCTION madrugada.complete_tasks(tasks bigint[], workers bigint[], tokens bigint[], answers jsonb[], replayed integer[], waits boolean)
   RETURNS TABLE (place integer, done boolean)
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
+DECLARE
+  ours bigint[] := tasks;
 BEGIN
-  IF cardinality(tasks) > 1 THEN
+  IF NOT waits THEN
+    ours := ARRAY(SELECT t.id FROM task t WHERE t.id = ANY (tasks) ORDER BY t.id FOR NO KEY UPDATE SKIP LOCKED);
+  ELSE
     PERFORM FROM task t WHERE t.id = ANY (tasks) ORDER BY t.id FOR NO KEY UPDATE;
+  END IF;
+  IF cardinality(ours) > 1 THEN
     PERFORM share_limits();
-    IF (SELECT count(DISTINCT t.batch_key) FROM task t WHERE t.id = ANY (tasks)) > 1 THEN
-      PERFORM FROM batch_spending s WHERE s.batch_key IN (SELECT t.batch_key FROM task t WHERE t.id = ANY (tasks)) ORDER BY s.batch_key FOR UPDATE;
-    END IF;
+    PERFORM lock_spending(ours);
   END IF;
   FOR n IN 1 .. cardinality(tasks) LOOP
     place := n;
-    done := complete_task(tasks[n], workers[n], tokens[n], answers[n], replayed[n]);
+    done := CASE WHEN tasks[n] = ANY (ours) THEN complete_task(tasks[n], workers[n], tokens[n], answers[n], replayed[n]) END;
     RETURN NEXT;
   END LOOP;
 END
@@ -511,7 +540,7 @@ BEGIN
 END
 $$;
 
--- As in 0004_lease.sql, and what its dispatches in doubt have held is settled, if they are.
+-- As in 0004_lease.sql, and what its dispatches in doubt have held is settled, if they are. What came after the end of the attempt was spent, too.
 CREATE OR REPLACE FUNCTION madrugada.wake_task(the_task bigint) RETURNS void
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
@@ -522,6 +551,8 @@ BEGIN
   IF FOUND THEN
     PERFORM pg_notify('madrugada_work', (SELECT t.batch_key FROM task t WHERE t.id = the_task));
   END IF;
+  UPDATE task t SET spent_usd = j.cost FROM task its CROSS JOIN LATERAL journal_cost(its.batch_key, its.id) j (cost)
+   WHERE t.id = the_task AND its.id = the_task AND t.state <> 'running' AND t.spent_usd <> j.cost;
   PERFORM settle_ended(array_agg(a.task_id), array_agg(a.number)) FROM attempt a WHERE a.task_id = the_task AND a.held_usd > 0;
 END
 $$;
@@ -542,6 +573,7 @@ BEGIN
   PERFORM wake_task(h.task_id)
     FROM (SELECT DISTINCT a.task_id FROM attempt a CROSS JOIN LATERAL attempt_money(a.task_id, a.number) m
            WHERE a.held_usd > 0 AND m.held <> a.held_usd ORDER BY a.task_id) h;
+  PERFORM share_limits(); -- who raises a limit has the batch's row before the money; here the money comes first
   FOR b IN SELECT * FROM batch WHERE state = 'open' ORDER BY batch_key LOOP
     IF b.velocity_usd IS NOT NULL THEN
       spent := spent_lately(b.batch_key);
@@ -728,8 +760,8 @@ GRANT EXECUTE ON FUNCTION
   madrugada.month_of(timestamptz), madrugada.has_limits(text), madrugada.spent_lately(text), madrugada.attempt_money(bigint, bigint)
   TO madrugada_worker, madrugada_operator, madrugada_approver, madrugada_auditor;
 GRANT EXECUTE ON FUNCTION
-  madrugada.claim_task(text, text, bigint, text, integer), madrugada.draw_allowances(bigint[], bigint[], bigint[], numeric[], numeric[]),
-  madrugada.complete_tasks(bigint[], bigint[], bigint[], jsonb[], integer[]),
+  madrugada.claim_task(text, text, bigint, text, integer), madrugada.draw_allowances(bigint[], bigint[], bigint[], numeric[], numeric[], boolean),
+  madrugada.complete_tasks(bigint[], bigint[], bigint[], jsonb[], integer[], boolean),
   madrugada.end_attempt(bigint, bigint, bigint, attempt_ending, jsonb, boolean, timestamptz, text, integer, numeric), madrugada.tend_budgets(),
   madrugada.note_spending(text, bigint, numeric, numeric)
   TO madrugada_worker, madrugada_operator;

@@ -16,12 +16,16 @@ export interface LiveCall {
   fallenBack: Asking | undefined;
   /** Of its run: looked at just before anything is sent. */
   brake: Brake;
+  /** Of its run: tells that it is not stuck, to be called at whatever happens to the call. */
+  onActivity: () => void;
   recorded: RecordedCall | undefined;
   /** Given when the call first goes out; a recorded call has it already. */
   seq: number | undefined;
   lastDispatch: number;
   /** What the turn of its last dispatch took of the provider's limits. */
   taken: Tokens;
+  /** Its last dispatch had a place in the rate that the provider has announced. */
+  isCounted: boolean;
   /** Recorded results that the code has already asked for. */
   consumed: number;
   issues: number;

@@ -19,7 +19,7 @@ export class Draws {
   readonly #together: Together<Request, Drawn>;
 
   constructor(pool: Pool) {
-    this.#together = new Together((requests) => drawTogether(pool, requests));
+    this.#together = new Together((requests, waits) => drawTogether(pool, requests, waits));
   }
 
   /**
@@ -35,26 +35,28 @@ export class Draws {
 }
 
 interface DrawnRow {
+  is_done: boolean;
   granted: string | null;
   free: string | null;
   reached: string | null;
 }
 
-async function drawTogether(pool: Pool, requests: Request[]): Promise<Drawn[]> {
+async function drawTogether(pool: Pool, requests: Request[], waits: boolean): Promise<(Drawn | undefined)[]> {
   const { rows } = await patiently(() =>
     pool.query<DrawnRow>({
       name: 'draw',
-      text: 'SELECT granted, free, reached FROM madrugada.draw_allowances($1, $2, $3, $4, $5) ORDER BY place',
+      text: 'SELECT is_done, granted, free, reached FROM madrugada.draw_allowances($1, $2, $3, $4, $5, $6) ORDER BY place',
       values: [
         requests.map(({ holder }) => holder.taskId),
         requests.map(({ holder }) => holder.workerId),
         requests.map(({ holder }) => holder.leaseToken),
         requests.map(({ needed }) => needed.toFixed()),
         requests.map(({ asked }) => asked.toFixed()),
+        waits,
       ],
     }),
   );
-  return rows.map(drawnOf);
+  return rows.map((row) => (row.is_done ? drawnOf(row) : undefined));
 }
 
 function drawnOf({ granted, free, reached }: DrawnRow): Drawn {

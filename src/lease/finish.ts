@@ -29,7 +29,7 @@ export class Completions {
   readonly #together: Together<Answered, boolean>;
 
   constructor(pool: Pool) {
-    this.#together = new Together((answered) => completeTogether(pool, answered));
+    this.#together = new Together((answered, waits) => completeTogether(pool, answered, waits));
   }
 
   /**
@@ -44,21 +44,22 @@ export class Completions {
   }
 }
 
-async function completeTogether(pool: Pool, answered: Answered[]): Promise<boolean[]> {
+async function completeTogether(pool: Pool, answered: Answered[], waits: boolean): Promise<(boolean | undefined)[]> {
   const { rows } = await patiently(() =>
-    pool.query<{ done: boolean }>({
+    pool.query<{ done: boolean | null }>({
       name: 'complete',
-      text: 'SELECT done FROM madrugada.complete_tasks($1, $2, $3, $4, $5) ORDER BY place',
+      text: 'SELECT done FROM madrugada.complete_tasks($1, $2, $3, $4, $5, $6) ORDER BY place',
       values: [
         answered.map(({ holder }) => holder.taskId),
         answered.map(({ holder }) => holder.workerId),
         answered.map(({ holder }) => holder.leaseToken),
         answered.map(({ answer }) => JSON.stringify(answer)),
         answered.map(({ replayedCalls }) => replayedCalls),
+        waits,
       ],
     }),
   );
-  return rows.map(({ done }) => done);
+  return rows.map(({ done }) => done ?? undefined);
 }
 
 /** How an attempt ends that has no answer. */
