@@ -405,3 +405,39 @@ test('many tasks at once, from two workers, never draw more than there is', asyn
   );
   expect(rows).toEqual([{ stuck: 0 }]);
 });
+
+const usualOf = async (batch: string) => {
+  const { rows } = await bench.db.pool.query<{ usd: string }>(
+    'SELECT trim_scale(usual_usd) AS usd FROM madrugada.batch_spending WHERE batch_key = $1',
+    [batch],
+  );
+  return new Big(rows[0]?.usd ?? Number.NaN);
+};
+
+test('what a task usually ties up fades when tasks tie up less, though each begins with that much', async () => {
+  const worst = new Big(await worstCase());
+  const batch = await loadTestBatch(bench.db, { budgetUsd: PLENTY, tasks: 2 });
+  await bench.db.pool.query('UPDATE madrugada.batch_spending SET usual_usd = 1 WHERE batch_key = $1', [batch]);
+  const worker = await bench.workers.add();
+  await worker.attempt(batch, (task) => ask(task, 'question'));
+  const faded = await usualOf(batch);
+  await bench.db.pool.query('UPDATE madrugada.batch_spending SET usual_usd = 0.0000001 WHERE batch_key = $1', [batch]);
+  await worker.attempt(batch, (task) => ask(task, 'question'));
+
+  expect(faded.toFixed()).toBe('0.9');
+  expect((await usualOf(batch)).toFixed()).toBe(worst.toFixed()); // held at the peak, though it cost less
+});
+
+test('what calls hold at the same time counts together towards what a task usually ties up', async () => {
+  const worst = new Big(await worstCase());
+  bench.provider.forget();
+  const batch = await loadTestBatch(bench.db, { budgetUsd: PLENTY });
+  const worker = await bench.workers.add();
+  bench.provider.hold();
+  const attempt = await worker.start(batch, (task) => Promise.all([ask(task, 'question'), ask(task, 'questiom')]));
+  const exchanges = [await bench.provider.arrival(1), await bench.provider.arrival(2)];
+  for (const exchange of exchanges) exchange.message();
+  await attempt.result;
+
+  expect((await usualOf(batch)).toFixed()).toBe(worst.times(2).toFixed());
+});

@@ -41,6 +41,14 @@ export function pointsWithEndings(): [string, EndingName[]][] {
   return [...POINTS.map((point): [string, EndingName[]] => [point, all]), ...FURTHER];
 }
 
+/** Every point with one of its endings, and every ending at one point at least: what the suite has time for. */
+export function coveringPoints(): [string, EndingName[]][] {
+  return pointsWithEndings().map(([point, endings], index) => [
+    point,
+    endings.slice(index % endings.length).slice(0, 1),
+  ]);
+}
+
 interface EndingKind {
   /** What the provider does when the second question first reaches it. Returns whether it charges for that. */
   strike(exchange: Exchange): boolean;

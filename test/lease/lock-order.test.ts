@@ -146,3 +146,51 @@ for (const [what, statement] of [
       );
       expect(rows).toEqual([{ isRight: true }]);
     });
+
+/** Two running tasks each of two batches that have drawn money, and the attempts of both batches in the order of a group and in the opposite one. */
+async function twoBatches() {
+  await limitMonth(bench.db, MONTH, '100');
+  const batches = [];
+  for (let n = 0; n < 2; n += 1) batches.push(await loadTestBatch(bench.db, { budgetUsd: '10', tasks: 2 }));
+  const claimed = [];
+  for (const batch of [...batches, ...batches.toReversed()]) {
+    const { lease } = await bench.worker.claim(batch);
+    await bench.db.pool.query('SELECT madrugada.draw_allowance($1, $2, $3, 1, 1)', [
+      lease.taskId,
+      lease.workerId,
+      lease.token,
+    ]);
+    claimed.push(lease);
+  }
+  const columns = (leases: typeof claimed) => [
+    leases.map(({ taskId }) => taskId),
+    leases.map(({ workerId }) => workerId),
+    leases.map(({ token }) => token),
+  ];
+  return { batches, groups: [columns(claimed.slice(0, 2)), columns(claimed.slice(2))] as const };
+}
+
+for (const [what, statement] of [
+  ['completed', `SELECT * FROM madrugada.complete_tasks($1, $2, $3, '{1,2}', '{0,0}', false)`],
+  ['granted more money', `SELECT * FROM madrugada.draw_allowances($1, $2, $3, '{1,1}', '{1,1}', false)`],
+] as const)
+  test(`two groups over two batches in opposite order that are ${what} wait for each other, and neither is given up`, async () => {
+    const { batches, groups } = await twoBatches();
+    const { commit } = await inTheWay('month_spending');
+    const both = groups.map((group) => bench.db.pool.query(statement, group));
+    await until('both groups wait', async () => {
+      const { rows } = await bench.db.pool.query(
+        `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query = $1`,
+        [statement],
+      );
+      return rows.length === 2;
+    });
+    await commit();
+    const results = await Promise.all(both);
+
+    expect(results.map(({ rows }) => rows.every(({ done, granted }) => done === true || granted === '1'))).toEqual([
+      true,
+      true,
+    ]);
+    for (const batch of batches) expect(await proofOf(bench.db, batch)).toMatchObject({ holds: true });
+  });

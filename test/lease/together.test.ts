@@ -1,7 +1,7 @@
 import Big from 'big.js';
 import { expect, test } from 'vitest';
 import { Draws } from '../../src/lease/draw.ts';
-import { Completions } from '../../src/lease/finish.ts';
+import { Completions, type Holder } from '../../src/lease/finish.ts';
 import { loadTestBatch, taskOf } from '../support/attempts.ts';
 import { leaseBench } from '../support/lease-bench.ts';
 import { holderOf } from '../support/leases.ts';
@@ -86,3 +86,43 @@ test('an answer that the database refuses takes no other along', async () => {
   expect((await taskOf(bench.db, batch, 2)).state).toBe('running');
   expect((await taskOf(bench.db, batch, 3)).state).toBe('completed');
 });
+
+for (const [what, act] of [
+  [
+    'completed',
+    () => {
+      const completions = new Completions(bench.worker.pool);
+      return (holder: Holder) => completions.complete(holder, 'answer', 0);
+    },
+  ],
+  [
+    'granted money',
+    () => {
+      const draws = new Draws(bench.worker.pool);
+      return async (holder: Holder) => (await draws.draw(holder, new Big(1), new Big(1))).kind === 'granted';
+    },
+  ],
+] as const)
+  for (const [when, turns] of [
+    ['with', [[0, 1, 2, 3]]],
+    ['after', [[0], [1, 2, 3]]],
+  ] as const)
+    test(`a task that somebody has locked does not hold up those that are ${what} ${when} it`, async () => {
+      const { holders, money } = await waiting('10');
+      await money.rollback();
+      const run = act();
+      const lock = await openTransaction(bench.db);
+      await lock.client.query('SELECT FROM madrugada.task WHERE id = $1 FOR UPDATE', [holders[0].taskId]);
+      const results: Promise<boolean>[] = [];
+      for (const turn of turns) {
+        results.push(...turn.map((index) => run(holders[index])));
+        if (turn.length === 1) await rowLockWait(bench.db);
+      }
+      const others = await Promise.all(results.slice(1)); // while the lock is there
+      const statement = await rowLockWait(bench.db);
+      await lock.commit();
+
+      expect(others).toEqual([true, true, true]);
+      expect(statement).toMatch(/complete_tasks|draw_allowances/);
+      expect(await results[0]).toBe(true);
+    });
