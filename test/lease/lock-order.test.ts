@@ -152,7 +152,7 @@ async function twoBatches() {
   await limitMonth(bench.db, MONTH, '100');
   const batches = [];
   for (let n = 0; n < 2; n += 1) batches.push(await loadTestBatch(bench.db, { budgetUsd: '10', tasks: 2 }));
-  const claimed = [];
+  const claimed: Awaited<ReturnType<typeof bench.worker.claim>>['lease'][] = [];
   for (const batch of [...batches, ...batches.toReversed()]) {
     const { lease } = await bench.worker.claim(batch);
     await bench.db.pool.query('SELECT madrugada.draw_allowance($1, $2, $3, 1, 1)', [
