@@ -4,7 +4,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec';
 export interface ActionContext {
   /** The idempotency key, 64 hexadecimal digits; pass it on to the target wherever that takes one. It is the same after every crash. */
   key: string;
-  /** Aborts at the execution's deadline, when the stop switch is pulled with `--now`, and when the lease is lost. */
+  /** Aborts at the deadline of this execution, or of this look at the target. */
   signal: AbortSignal;
 }
 
@@ -105,11 +105,39 @@ export interface ActionDefinition<Args = unknown, Before = unknown, Effect = unk
   executeWithin?: number;
 }
 
+/** An action of any arguments: what an agent lists as its actions. */
+// biome-ignore lint/suspicious/noExplicitAny: its functions take their own types only, which no wider type can say
+export type AnyAction = ActionDefinition<any, any, any>;
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
+
+/**
+ * Declares an action; list it in the agent's `actions`, and run it by `task.action(it, args)`. Throws where the declaration leaves something
+ * out that the approver or the undoing needs: such an action could not be proposed.
+ */
+export function defineAction<Args, Before, Effect>(
+  definition: ActionDefinition<Args, Before, Effect>,
+): ActionDefinition<Args, Before, Effect> {
+  const { name, permissions, rollback, approval, expiresIn } = definition;
+  const problems = [
+    !NAME.test(name) && 'its name takes letters, digits, ".", "_" and "-" only',
+    permissions.length === 0 && 'permissions: name at least one',
+    definition.intent === '' && 'intent: say what it is for',
+    definition.blastRadius === '' && 'blastRadius: say what it can touch at most',
+    !(expiresIn > 0) && 'expiresIn: a number of milliseconds above 0',
+    (rollback.kind === 'none' ? rollback.cannot : rollback.plan).trim() === '' &&
+      'rollback: say how it is taken back, or what cannot be',
+    rollback.kind === 'none' && approval !== 'challenge' && 'what cannot be rolled back needs approval "challenge"',
+  ].filter((problem) => problem !== false);
+  if (problems.length > 0) throw new Error(`action "${name}": ${problems.join('; ')}`);
+  return definition;
+}
+
 /** What became of an action, for the agent's code. Only `committed` means that its effect is in place, read back. */
 export interface ActionOutcome {
   /** The number by which `madrugada action show` finds it. */
   id: number;
-  state: 'committed' | 'rejected' | 'expired' | 'aborted' | 'rolled_back' | 'needs_person';
+  state: 'committed' | 'rejected' | 'expired' | 'aborted' | 'rolled_back';
   /** Why, of every state but `committed`. */
   why: string | undefined;
 }
