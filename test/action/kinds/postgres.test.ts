@@ -1,4 +1,4 @@
-import { createServer, connect as connectSocket, type AddressInfo } from 'node:net';
+import { type AddressInfo, connect as connectSocket, createServer } from 'node:net';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { NoEffect, UndoRefused } from '../../../src/action/define-action.ts';
 import { postgresAction } from '../../../src/action/kinds/postgres.ts';
@@ -43,11 +43,19 @@ describe('the effect', () => {
   test('a transfer changes both accounts, and is read back as intended', async () => {
     expect(await action.precondition(transfer, context('a'))).toEqual({
       holds: true,
-      before: { rows: [{ id: '1', balance: '1000.00' }, { id: '2', balance: '50.00' }] },
+      before: {
+        rows: [
+          { id: '1', balance: '1000.00' },
+          { id: '2', balance: '50.00' },
+        ],
+      },
     });
     expect(await action.verify(transfer, before, undefined, context('a'))).toMatchObject({ found: 'nothing' });
     expect(await action.execute(transfer, before, context('a'))).toMatchObject({
-      rows: [{ id: '1', balance: '700.00' }, { id: '2', balance: '350.00' }],
+      rows: [
+        { id: '1', balance: '700.00' },
+        { id: '2', balance: '350.00' },
+      ],
     });
     expect(await action.verify(transfer, before, undefined, context('a'))).toMatchObject({
       found: 'effect',
@@ -132,16 +140,19 @@ describe('no effect', () => {
     expect(await movements()).toEqual([]);
   });
 
-  test.each(['', 'DEFERRABLE INITIALLY DEFERRED'])('what a trigger of the target makes of it is rolled back (%s)', async (when) => {
-    await bank.db.pool.query(`
+  test.each(['', 'DEFERRABLE INITIALLY DEFERRED'])(
+    'what a trigger of the target makes of it is rolled back (%s)',
+    async (when) => {
+      await bank.db.pool.query(`
       CREATE OR REPLACE FUNCTION bank.clip() RETURNS trigger LANGUAGE plpgsql AS $$
       BEGIN UPDATE bank.account SET balance = 320 WHERE id = NEW.id AND balance > 320; RETURN NULL; END $$;
       CREATE CONSTRAINT TRIGGER clip AFTER UPDATE ON bank.account ${when} FOR EACH ROW WHEN (NEW.id = 2) EXECUTE FUNCTION bank.clip()`);
-    onTestFinished(async () => void (await bank.db.pool.query('DROP TRIGGER clip ON bank.account')));
-    await expect(action.execute(transfer, before, context('a'))).rejects.toThrow(/such as a trigger/);
-    expect(await movements()).toEqual([]);
-    expect((await action.verify(transfer, before, undefined, context('a'))).found).toBe('nothing');
-  });
+      onTestFinished(async () => void (await bank.db.pool.query('DROP TRIGGER clip ON bank.account')));
+      await expect(action.execute(transfer, before, context('a'))).rejects.toThrow(/such as a trigger/);
+      expect(await movements()).toEqual([]);
+      expect((await action.verify(transfer, before, undefined, context('a'))).found).toBe('nothing');
+    },
+  );
 
   test('a constraint of the target that refuses it is no effect, not a doubt', async () => {
     const careless = transferAction({ precondition: () => sql`true` });
@@ -169,7 +180,9 @@ describe('no effect', () => {
     await other.query('COMMIT');
     other.release();
     await until('the target has let go', async () => {
-      const { rows } = await bank.db.pool.query(`SELECT FROM pg_stat_activity WHERE application_name LIKE 'madrugada action%'`);
+      const { rows } = await bank.db.pool.query(
+        `SELECT FROM pg_stat_activity WHERE application_name LIKE 'madrugada action%'`,
+      );
       return rows.length === 0;
     });
     expect((await balances())[1]).toBe('50.00');
@@ -194,7 +207,10 @@ describe('reading back', () => {
     await bank.db.pool.query('UPDATE bank.account SET balance = 7 WHERE id = 2');
     expect(await action.verify(transfer, before, undefined, context('a'))).toMatchObject({
       found: 'something else',
-      evidence: { intended: [{ balance: '700.00' }, { balance: '350.00' }], now: [{ balance: '700.00' }, { balance: '7.00' }] },
+      evidence: {
+        intended: [{ balance: '700.00' }, { balance: '350.00' }],
+        now: [{ balance: '700.00' }, { balance: '7.00' }],
+      },
     });
   });
 
@@ -326,8 +342,9 @@ describe('the worst moments', () => {
 /** The URL of a way to the bank that passes COMMIT on, and breaks instead of passing on the answer. */
 async function losingTheCommit(): Promise<() => string> {
   const url = new URL(bank.db.url);
+  const { hostname, port } = url;
   const server = createServer((client) => {
-    const upstream = connectSocket(Number(url.port), url.hostname);
+    const upstream = connectSocket(Number(port), hostname);
     let isCommitting = false;
     client.on('data', (chunk) => {
       isCommitting ||= chunk.includes('COMMIT\0');
