@@ -1,30 +1,16 @@
-import type { ActionContext } from '../../src/action/define-action.ts';
-import { fileAction } from '../../src/action/kinds/file.ts';
+import type { ActionContext, ActionKind } from '../../src/action/define-action.ts';
+import { writeAction } from './file-action.ts';
 import { transferAction } from './transfer.ts';
 
-/** Executes one action in a process that may be killed: `execute-action.ts KIND KEY ARGUMENTS [ROOT]`; prints what `execute` returned. */
-const [kind, key = '', args = '', root = ''] = process.argv.slice(2);
+/** Does one thing with one action in a process that may be killed: `execute-action.ts transfer|write execute|undo KEY ARGUMENTS BEFORE [ROOT]`. */
+const [kind, what, key = '', args = '', before = '', root = ''] = process.argv.slice(2);
 const context: ActionContext = { key, signal: new AbortController().signal };
+const action = (kind === 'write' ? writeAction(root) : transferAction()) as ActionKind<unknown>;
 
-console.log(JSON.stringify(kind === 'file' ? await writeFile() : await transfer()));
-
-async function transfer() {
-  const action = transferAction();
-  const given = JSON.parse(args);
-  const precondition = await action.precondition(given, context);
-  if (!precondition.holds) throw new Error(precondition.why);
-  return action.execute(given, precondition.before, context);
-}
-
-async function writeFile() {
-  const action = fileAction<{ path: string; content: string; replaces: string | null }>({
-    root,
-    path: ({ path }) => path,
-    content: ({ content }) => content,
-    replaces: ({ replaces }) => replaces,
-  });
-  const given = JSON.parse(args);
-  const precondition = await action.precondition(given, context);
-  if (!precondition.holds) throw new Error(precondition.why);
-  return action.execute(given, precondition.before, context);
-}
+if (what === 'execute')
+  console.log(JSON.stringify(await action.execute(JSON.parse(args), JSON.parse(before), context)));
+else if (action.rollback.kind === 'in-band')
+  await action.rollback.undo(
+    { args: JSON.parse(args), before: JSON.parse(before), effect: undefined, seen: undefined },
+    context,
+  );

@@ -171,7 +171,7 @@ class FileKind<Args> {
     const written = hashOf(bytesOf(this.#declared.content(args)));
     await records.callOff();
     await removeDrafts(place);
-    await settleAside(place, written);
+    await settleAside(place, written, key);
     await untilAlone(async () => {
       const now = await hashFile(place.path);
       if (now === before.sha256) return true;
@@ -180,7 +180,7 @@ class FileKind<Args> {
           `${place.path} ${told(now)}, not what this action wrote (${written}); the content before is in ${records.previous}`,
         );
       signal.throwIfAborted();
-      if (before.sha256 === null) return (await removeFile(place, written)) || undefined;
+      if (before.sha256 === null) return (await removeFile(place, written, key)) || undefined;
       return (await this.#restore(place, records, { before, written, signal })) === 'replaced' || undefined;
     });
     await failpoint('action.file.restored');

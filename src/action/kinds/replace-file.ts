@@ -29,8 +29,9 @@ export type Replaced = 'replaced' | 'changed' | 'overtaken';
  * What remains: a program that is no action and changes the file between that look and the rename, a few microseconds later, is overwritten.
  */
 export async function replaceFile(place: Place, replacement: Replacement): Promise<Replaced> {
-  const draft = await writeDraft(place, replacement);
+  const draft = join(place.folder, DRAFT_FOLDER, `${prefixOf(place)}${randomBytes(8).toString('hex')}.draft`);
   try {
+    if (!(await writeDraft(draft, place, replacement))) return 'overtaken';
     await failpoint('action.file.draft');
     await removeDrafts(place, draft);
     if ((await hashFile(place.path)) !== replacement.expected) return 'changed';
@@ -58,14 +59,18 @@ async function putInPlace(draft: string, { path }: Place, expected: Sha256): Pro
   }
 }
 
-async function writeDraft(place: Place, { content, mode }: Replacement): Promise<string> {
-  const folder = join(place.folder, DRAFT_FOLDER);
-  await makeFolder(folder);
-  const draft = join(folder, `${prefixOf(place)}${randomBytes(8).toString('hex')}.draft`);
-  if ('copyOf' in content) await copyDurably(content.copyOf, draft);
-  else await writeDurably(draft, content);
-  await chmod(draft, mode);
-  return draft;
+/** False when somebody has taken the draft away while it was being written. */
+async function writeDraft(draft: string, { folder }: Place, { content, mode }: Replacement): Promise<boolean> {
+  await makeFolder(join(folder, DRAFT_FOLDER));
+  try {
+    if ('copyOf' in content) await copyDurably(content.copyOf, draft);
+    else await writeDurably(draft, content);
+    await chmod(draft, mode);
+    return true;
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return false;
+    throw error;
+  }
 }
 
 async function writeDurably(path: string, content: Uint8Array): Promise<void> {
@@ -93,17 +98,17 @@ export async function removeDrafts(place: Place, own?: string): Promise<void> {
  * Removes a file if it holds what is expected; false if not. It is moved aside, looked at where nobody else writes, and put back if it is
  * somebody else's.
  */
-export async function removeFile(place: Place, expected: string): Promise<boolean> {
+export async function removeFile(place: Place, expected: string, key: string): Promise<boolean> {
   if ((await hashFile(place.path)) !== expected) return false;
-  const aside = asideOf(place);
+  const aside = asideOf(place, key);
   await rename(place.path, aside);
   await failpoint('action.file.aside');
-  return (await settleAside(place, expected)) === 'gone';
+  return (await settleAside(place, expected, key)) === 'gone';
 }
 
 /** What a removal cut off in the middle has left aside: ours is deleted, somebody else's put back. Throws if another file has taken its place. */
-export async function settleAside(place: Place, expected: string): Promise<'gone' | 'put back'> {
-  const aside = asideOf(place);
+export async function settleAside(place: Place, expected: string, key: string): Promise<'gone' | 'put back'> {
+  const aside = asideOf(place, key);
   const found = await hashFile(aside);
   if (found !== null && found !== expected) {
     await link(aside, place.path).catch((error) => {
@@ -117,6 +122,6 @@ export async function settleAside(place: Place, expected: string): Promise<'gone
   return found === null || found === expected ? 'gone' : 'put back';
 }
 
-function asideOf(place: Place): string {
-  return join(place.folder, DRAFT_FOLDER, `${prefixOf(place)}aside`);
+function asideOf(place: Place, key: string): string {
+  return join(place.folder, DRAFT_FOLDER, `${prefixOf(place)}${key.slice(0, 32)}.aside`);
 }

@@ -292,7 +292,7 @@ describe('the undo', () => {
 });
 
 describe('the worst moments', () => {
-  const args = ['transfer', keyOf('a'), JSON.stringify(transfer)];
+  const args = ['transfer', 'execute', keyOf('a'), JSON.stringify(transfer), JSON.stringify(before)];
   const start = (failpoint?: string) => startExecution(args, { ...(failpoint && { failpoint }), bankUrl: bank.db.url });
 
   test.each([
