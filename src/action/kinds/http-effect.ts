@@ -9,6 +9,9 @@ import { type HttpTarget, hint } from './http-target.ts';
 /** As much of an answer to the effect is kept with the action, in characters. */
 const KEPT_BODY = 65_536;
 
+/** The target has refused it under the condition that went along (`If-Match`). */
+export class ConditionFailed extends NoEffect {}
+
 /** Sends, and draws from the answer what is certain: an effect, that there is none (`NoEffect`), or an error that leaves it in question. */
 export async function makeEffect<Args>(
   { target, secrets, enforcesKey }: Http<Args>,
@@ -24,7 +27,8 @@ export async function makeEffect<Args>(
   const said = `${what} was answered with HTTP ${reply.status}`;
   if (!isSuccess(reply.status)) {
     const why = whyNothingDone(reply.status, enforcesKey);
-    if (why !== undefined) throw new NoEffect(`${said}: ${why}${hint(reply)}`);
+    const Refusal = reply.status === 412 ? ConditionFailed : NoEffect;
+    if (why !== undefined) throw new Refusal(`${said}: ${why}${hint(reply)}`);
     throw new Error(`${said}${hint(reply)}`);
   }
   const body = reply.body === undefined || reply.body.length > KEPT_BODY ? undefined : jsonOrText(reply.body);

@@ -1,6 +1,6 @@
 import type { ActionContext, ActionKind, Precondition, ReadBack } from '../define-action.ts';
 import { stringifyExact } from './exact-json.ts';
-import { makeEffect, unlessSent } from './http-effect.ts';
+import { ConditionFailed, makeEffect, unlessSent } from './http-effect.ts';
 import type { Http, HttpBefore, HttpEffect, HttpOptions } from './http-options.ts';
 import { readBackResource, readingOf, readResource, snapshotOf, strongEtag } from './http-read-back.ts';
 import { HttpTarget, toUrl } from './http-target.ts';
@@ -82,7 +82,14 @@ async function execute<Args>(
     [options.keyHeader ?? 'idempotency-key']: context.key,
     ...conditionOf(options, args, before),
   };
-  return makeEffect(http, request, () => target.write(request, extra, context.signal));
+  try {
+    return await makeEffect(http, request, () => target.write(request, extra, context.signal));
+  } catch (error) {
+    if (!(error instanceof ConditionFailed)) throw error;
+    // who changed the target may have been this very action, in an execution that was cut off
+    const found = await verify(http, args, before, undefined, context);
+    throw found.found === 'effect' ? new Error(`${error.message}; and it is as intended`) : error;
+  }
 }
 
 /** A condition holds for one address only: the ETag of an account says nothing to the address that payments are posted to. */

@@ -12,7 +12,7 @@ const SECRET_PARAMETER = /token|key$|secret|pass|^sig$|signature|^auth|credentia
 const NO_SECRET_PARAMETER = /idempotency/i;
 /** A short value, such as `true`, is masked where it stands in a URL, but not looked for everywhere. */
 const SHORTEST_OF_URL = 8;
-const URL_IN_TEXT = /\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>]+/gi;
+const URL_IN_TEXT = /\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>]*[^\s"'<>.,:;)]/gi;
 
 /**
  * Keeps credentials out of what is recorded, logged or thrown. It knows the ones that were used, in the spellings they turn up in, and masks
