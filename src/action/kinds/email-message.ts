@@ -97,7 +97,11 @@ function mailbox(part: string, value: EmailAddress): Mailbox {
     throw new Error(
       `${part}: ${JSON.stringify(text.slice(0, 100))} is not one e-mail address; write several as a list`,
     );
-  if (name === undefined) return { name: only.name, address: only.address };
+  if (name === undefined) {
+    if (/[@<>]/.test(only.name))
+      throw new Error(`${part}: a name that looks like an address; give name and address apart`);
+    return { name: only.name, address: only.address };
+  }
   if (only.address !== text)
     throw new Error(`${part}: ${JSON.stringify(text.slice(0, 100))} is not a bare e-mail address`);
   return { name: oneLine(`${part}.name`, name), address: only.address };

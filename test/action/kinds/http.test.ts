@@ -644,14 +644,7 @@ describe('credentials', () => {
       expect(server.writes[0]?.headers['x-api-key'], 'they were sent').toBe(BEARER);
       expect(server.writes[0]?.headers.authorization).toMatch(/^Basic /);
       expect(said.length, 'something was said').toBeGreaterThan(500);
-      for (const secret of [
-        BEARER,
-        PASSWORD,
-        encodeURIComponent(PASSWORD),
-        TOKEN,
-        'user:',
-        'tok-in-location',
-      ])
+      for (const secret of [BEARER, PASSWORD, encodeURIComponent(PASSWORD), TOKEN, 'user:', 'tok-in-location'])
         expect(said).not.toContain(secret);
       expect(said).not.toContain(Buffer.from(`user:${PASSWORD}`).toString('base64'));
     },

@@ -126,16 +126,19 @@ export class ResourceServer {
   }
 
   #get(path: string, reference: string | null, response: ServerResponse): void {
-    if (this.getStatus !== undefined) return reply(response, this.getStatus, '{}');
-    if (reference !== null) {
-      const hits = [...this.resources].filter(
-        ([name, { text: content }]) => name.startsWith(`${path}/`) && content.includes(`"reference":"${reference}"`),
-      );
-      return reply(response, 200, `{"hits":[${hits.map(([, { text: content }]) => content).join(',')}]}`);
-    }
     const resource = this.resources.get(path);
-    if (resource === undefined) return reply(response, 404, '{"error":"not found"}');
-    reply(response, 200, resource.text, this.#etag(path));
+    if (this.getStatus !== undefined) reply(response, this.getStatus, '{}');
+    else if (reference !== null) reply(response, 200, `{"hits":[${this.#hits(path, reference).join(',')}]}`);
+    else if (resource === undefined) reply(response, 404, '{"error":"not found"}');
+    else reply(response, 200, resource.text, this.#etag(path));
+  }
+
+  #hits(path: string, reference: string): string[] {
+    return [...this.resources]
+      .filter(
+        ([name, { text: content }]) => name.startsWith(`${path}/`) && content.includes(`"reference":"${reference}"`),
+      )
+      .map(([, { text: content }]) => content);
   }
 
   #etag(path: string): { etag?: string } {
