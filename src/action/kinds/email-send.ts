@@ -42,17 +42,17 @@ export async function sendMessage(
   let isTextOut = false;
   const transport = createTransport(safely(smtp));
   transport.on('error', () => undefined); // each is reported by sendMail as well
-  transport.use('stream', (mail, done) => {
+  transport.use('stream', ({ message: mime }, done) => {
+    const create = mime.createReadStream.bind(mime);
     // read from only once the server has agreed to take the text ("354")
-    mail.message.processFunc((text) =>
+    mime.createReadStream = (options) =>
       Readable.from(
         (async function* () {
           isTextOut = true;
-          yield* text;
+          yield* create(options);
         })(),
         { objectMode: false },
-      ),
-    );
+      );
     done();
   });
   try {

@@ -26,8 +26,10 @@ export interface HttpOptions<Args> {
   url(args: Args): string | URL;
   /** What is sent, as JSON. A number beyond the reach of a double: a bigint. */
   body(args: Args): unknown;
-  /** Credentials and other headers, asked for before each request. Their values are not recorded, logged or shown. */
+  /** Credentials, asked for before each request. Their values are masked wherever they turn up in what is recorded, shown or thrown. */
   headers?: () => Record<string, string> | Promise<Record<string, string>>;
+  /** Headers that are no credentials, such as a tenant or a version. */
+  plainHeaders?: Record<string, string>;
   /**
    * Where the resource can be read: by its id, or by a look-up URL made of arguments and key. Undefined: not known without what the target
    * answered, so that after a crash a person must look.
@@ -93,7 +95,10 @@ export type HttpRollback<Args> =
   | {
       kind: 'in-band';
       plan: string;
-      /** Default: what was not there is deleted, what was there is put back as it was, at the address of the resource. */
+      /**
+       * Default: what was not there is deleted, what was there is put back as it was, at the address of the resource. To that address it goes
+       * with `If-Match` where an ETag is known; to another one it does not, and a change in the last moment is not noticed.
+       */
       request?(undo: HttpUndo<Args>): HttpUndoRequest;
     }
   | {

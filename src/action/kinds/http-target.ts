@@ -25,14 +25,13 @@ export interface HttpResource {
 export type Pick = (json: unknown) => unknown;
 
 export interface TargetOptions {
+  /** Credentials. */
   headers: (() => Record<string, string> | Promise<Record<string, string>>) | undefined;
+  plainHeaders: Record<string, string>;
   dispatcher: Dispatcher | undefined;
   maxBytes: number;
   secrets: Secrets;
 }
-
-/** Headers whose values are no credentials, and which may be recorded. */
-const PUBLIC_HEADER = /^(accept(-.*)?|content-.*|user-agent|prefer|date|origin|host|.*-version|if-.*|cache-control)$/i;
 
 /** Somebody else's server: read from, and written to with credentials that are asked for each time and never kept. */
 export class HttpTarget {
@@ -99,21 +98,28 @@ export class HttpTarget {
 
   /** The user's headers, lower-cased; user information of the URL becomes a header, as a browser does it. */
   async #headers(url: URL): Promise<Record<string, string>> {
-    const { headers, secrets } = this.#options;
-    const own: Record<string, string> = {};
-    for (const [name, value] of Object.entries((await headers?.()) ?? {})) {
-      own[name.toLowerCase()] = value;
-      if (PUBLIC_HEADER.test(name)) continue;
-      secrets.add(value, ...value.split(/[ ;,]+/).flatMap((part) => [part, part.slice(part.indexOf('=') + 1)]));
-      if (/^basic /i.test(value)) secrets.add(...Buffer.from(value.slice(6), 'base64').toString().split(':'));
-    }
-    if (url.username !== '' && own.authorization === undefined) {
+    const { headers, plainHeaders, secrets } = this.#options;
+    const own = lowerCased(plainHeaders);
+    const credentials = lowerCased((await headers?.()) ?? {});
+    if (url.username !== '' && credentials.authorization === undefined) {
       const account = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
-      secrets.add(account);
-      own.authorization = `Basic ${Buffer.from(account).toString('base64')}`;
+      credentials.authorization = `Basic ${Buffer.from(account).toString('base64')}`;
     }
-    return own;
+    for (const value of Object.values(credentials)) secrets.add(...secretsIn(value));
+    return { ...own, ...credentials };
   }
+}
+
+/** A credential as it is, without the word before it (`Bearer`), decoded (`Basic`), and as the value of a cookie. */
+function secretsIn(value: string): string[] {
+  const bare = value.replace(/^[A-Za-z]+ +/, '');
+  const basic = /^basic /i.test(value) ? Buffer.from(bare, 'base64').toString() : '';
+  const cookies = value.split(/; */).map((part) => part.slice(part.indexOf('=') + 1));
+  return [value, bare, basic, basic.slice(basic.indexOf(':') + 1), ...cookies];
+}
+
+function lowerCased(headers: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 /** An absolute http or https URL. Throws for anything else. */

@@ -13,8 +13,15 @@ import { Secrets } from './secrets.ts';
  */
 export function httpAction<Args>(options: HttpOptions<Args>): ActionKind<Args, HttpBefore, HttpEffect> {
   const secrets = new Secrets();
-  const { headers, dispatcher, maxBytes = 1_048_576, enforcesKey = false, settleMs = 60_000 } = options;
-  const target = new HttpTarget({ headers, dispatcher, maxBytes, secrets });
+  const {
+    headers,
+    plainHeaders = {},
+    dispatcher,
+    maxBytes = 1_048_576,
+    enforcesKey = false,
+    settleMs = 60_000,
+  } = options;
+  const target = new HttpTarget({ headers, plainHeaders, dispatcher, maxBytes, secrets });
   const http = { target, secrets, options, enforcesKey };
   const watched = options.precondition?.url ?? (options.method === 'PUT' ? options.url : undefined);
   return {

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { createHash, generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -199,6 +199,21 @@ describe('before the text has gone out', () => {
     server.cutAt = command;
     const { error } = await executed(noticeAction(server.port));
     expect(error).toBeInstanceOf(NoEffect);
+  });
+
+  test('a connection cut before has no effect for a signed message either', async () => {
+    server.cutAt = 'RCPT';
+    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+    const dkim = {
+      domainName: 'sender.example',
+      keySelector: 'night',
+      privateKey: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    };
+    const smtp = () => ({ host: '127.0.0.1', port: server.port, ignoreTLS: true, dkim });
+    expect((await executed(noticeAction(server.port, { smtp }))).error).toBeInstanceOf(NoEffect);
+    server.cutAt = undefined;
+    expect((await executed(noticeAction(server.port, { smtp }))).error).toBeUndefined();
+    expect(header(server.kept[0]?.raw ?? '', 'DKIM-Signature')).toContain('d=sender.example');
   });
 
   test('a wrong password has no effect, and is not repeated in the error', async () => {

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type ActionKind, NoEffect, UndoRefused } from '../../../src/action/define-action.ts';
 import { httpAction } from '../../../src/action/kinds/http.ts';
 import type { HttpBefore, HttpEffect, HttpOptions } from '../../../src/action/kinds/http-options.ts';
@@ -132,6 +132,13 @@ describe('an effect', () => {
     },
   );
 
+  test('that could be repeated without harm is not repeated either', async () => {
+    server.faults.push('cut before');
+    const { error } = await executed(accountAction());
+    expect(error?.message).toContain('no answer came');
+    expect(server.writes).toHaveLength(1);
+  });
+
   test('that was cut off before it took place is in question too, and found to be absent', async () => {
     server.faults.push('cut before');
     const action = paymentAction(server.url);
@@ -255,6 +262,24 @@ describe('the answer', () => {
 });
 
 describe('nothing is sent', () => {
+  test('when the deadline passes before the connection is ready', async () => {
+    const silent = createServer().listen(0, '127.0.0.1');
+    onTestFinished(() => void silent.close());
+    await once(silent, 'listening');
+    const { port } = silent.address() as { port: number };
+    const deadline = new AbortController();
+    const before: HttpBefore = { key: KEY, resource: null, condition: null };
+    const connected = once(silent, 'connection') as Promise<[Socket]>;
+    const execution = paymentAction(`https://127.0.0.1:${port}`).execute(ARGS, before, {
+      key: KEY,
+      signal: deadline.signal,
+    });
+    const [socket] = await connected; // and the server never shakes hands
+    deadline.abort();
+    await expect(execution).rejects.toThrow(NoEffect);
+    socket.destroy();
+  });
+
   test('once the deadline has passed', async () => {
     const action = paymentAction(server.url);
     const before = await beforeOf(action);
@@ -649,6 +674,13 @@ describe('credentials', () => {
       expect(said).not.toContain(Buffer.from(`user:${PASSWORD}`).toString('base64'));
     },
   );
+
+  test('are told apart from other headers, whose values are not masked', async () => {
+    server.set(ACCOUNT, '{"account":"acme-bank","amount":5}');
+    const action = accountAction({ plainHeaders: { 'X-Tenant': 'acme-bank' } });
+    expect(await action.precondition(ARGS, context())).toMatchObject({ holds: true });
+    expect(server.seen[0]?.headers).toMatchObject({ 'x-tenant': 'acme-bank', authorization: `Bearer ${BEARER}` });
+  });
 
   test('that a refusal echoes are masked', async () => {
     server.faults.push(403);
