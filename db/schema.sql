@@ -1132,7 +1132,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.conclude_action(the_action bigint, the_task bigint, the_worker bigint, token bigint, to_state madrugada.action_state, found jsonb, weak boolean, because text)
+CREATE OR REPLACE FUNCTION madrugada.conclude_action(the_action bigint, the_task bigint, the_worker bigint, token bigint, to_state madrugada.action_state, read_back jsonb, weak boolean, because text)
  RETURNS boolean
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1150,7 +1150,7 @@ BEGIN
     RETURN false;
   END IF;
   UPDATE action x
-     SET state = to_state, evidence = coalesce(found, x.evidence), evidence_is_weak = weak, why = because, gave_up_at = now(),
+     SET state = to_state, evidence = coalesce(read_back, x.evidence), evidence_is_weak = weak, why = because, gave_up_at = now(),
          committed_no = CASE WHEN to_state = 'committed' THEN nextval('journal_no') ELSE x.committed_no END, ended_at = now()
    WHERE x.id = a.id;
   RETURN true;

@@ -523,7 +523,7 @@ CREATE FUNCTION madrugada.give_up_execution(the_action bigint, the_worker bigint
 
 -- The end of an execution or an undo, as read back. Only who holds the task's lease, and only while nobody else executes it. False: not any more.
 CREATE FUNCTION madrugada.conclude_action(
-  the_action bigint, the_task bigint, the_worker bigint, token bigint, to_state action_state, found jsonb, weak boolean, because text
+  the_action bigint, the_task bigint, the_worker bigint, token bigint, to_state action_state, read_back jsonb, weak boolean, because text
 ) RETURNS boolean
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
@@ -538,7 +538,7 @@ BEGIN
     RETURN false;
   END IF;
   UPDATE action x
-     SET state = to_state, evidence = coalesce(found, x.evidence), evidence_is_weak = weak, why = because, gave_up_at = now(),
+     SET state = to_state, evidence = coalesce(read_back, x.evidence), evidence_is_weak = weak, why = because, gave_up_at = now(),
          committed_no = CASE WHEN to_state = 'committed' THEN nextval('journal_no') ELSE x.committed_no END, ended_at = now()
    WHERE x.id = a.id;
   RETURN true;

@@ -35,7 +35,7 @@ export async function takeEffect(
   if (refusal !== null) return heed(env, row, refusal);
   const begun = { ...row, execution: row.execution + 1, before, effect: undefined, hasReturned: false };
   await failpoint('action.begin.after', row.name);
-  const leftMs = ms - (performance.now() - startedAt);
+  const leftMs = Math.floor(ms - (performance.now() - startedAt));
   let effect: unknown;
   try {
     if (leftMs <= 0) throw new NoEffect('its deadline had passed before it was sent');
