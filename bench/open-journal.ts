@@ -1,6 +1,7 @@
 import type { Pool } from 'pg';
 import { Agent as HttpAgent } from 'undici';
 import { DEFAULT_LIMITS, type JournalEnvironment } from '../src/journal/environment.ts';
+import { HoldWatch } from '../src/journal/hold-watch.ts';
 import { JournalWriter } from '../src/journal/journal-writer.ts';
 import { thisProcess } from '../src/lease/process-identity.ts';
 import { registerWorker } from '../src/lease/worker-row.ts';
@@ -31,6 +32,7 @@ export async function openJournal(url: string): Promise<OpenJournal> {
     dispatcher,
     prices: await readPrices(pool),
     pace: new Pace(pool),
+    holds: new HoldWatch(() => undefined),
     limits: DEFAULT_LIMITS,
     lookUp: undefined,
     tagging: { headers: [], litellm: false, body: false },

@@ -140,7 +140,7 @@ CREATE TABLE madrugada.alert_delivery (
   delivered_at timestamp with time zone,
   last_error text,
   CONSTRAINT alert_delivery_alert_id_fkey FOREIGN KEY (alert_id) REFERENCES madrugada.alert(id) ON DELETE CASCADE,
-  CONSTRAINT alert_delivery_channel_check CHECK ((channel = ANY (ARRAY['webhook'::text, 'command'::text]))),
+  CONSTRAINT alert_delivery_channel_check CHECK (((channel = ANY (ARRAY['webhook'::text, 'command'::text])) OR (channel ~~ 'mail:%'::text))),
   CONSTRAINT alert_delivery_pkey PRIMARY KEY (alert_id, channel)
 );
 
@@ -212,11 +212,16 @@ CREATE TABLE madrugada.batch (
   task_budget_usd numeric,
   velocity_usd numeric,
   max_output_tokens integer,
+  fall_back_model text,
+  fall_back_after integer,
   unrehearsed boolean DEFAULT false NOT NULL,
   CONSTRAINT batch_batch_key_key UNIQUE (batch_key),
   CONSTRAINT batch_budget_usd_check CHECK ((budget_usd > (0)::numeric)),
   CONSTRAINT batch_check CHECK (((state = 'stopped'::madrugada.batch_state) = (stop_reason IS NOT NULL))),
   CONSTRAINT batch_check1 CHECK (((state <> ALL (ARRAY['closed'::madrugada.batch_state, 'archived'::madrugada.batch_state])) OR (closed_at IS NOT NULL))),
+  CONSTRAINT batch_check2 CHECK (((fall_back_model IS NULL) = (fall_back_after IS NULL))),
+  CONSTRAINT batch_fall_back_after_check CHECK ((fall_back_after > 0)),
+  CONSTRAINT batch_fall_back_model_check CHECK ((fall_back_model <> ''::text)),
   CONSTRAINT batch_id_check CHECK ((id ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'::text)),
   CONSTRAINT batch_lease_seconds_check CHECK ((lease_seconds > 0)),
   CONSTRAINT batch_max_attempts_check CHECK ((max_attempts > 0)),
@@ -293,6 +298,7 @@ CREATE TABLE madrugada.call_intent (
   tag text NOT NULL,
   sent_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
   deadline_at timestamp with time zone NOT NULL,
+  asked_model text,
   CONSTRAINT call_intent_dispatch_check CHECK ((dispatch > 0)),
   CONSTRAINT call_intent_occurrence_check CHECK ((occurrence > 0)),
   CONSTRAINT call_intent_pkey PRIMARY KEY (batch_key, task_id, seq, dispatch),
@@ -401,11 +407,20 @@ CREATE TABLE madrugada.provider_pace (
   origin text NOT NULL,
   model text NOT NULL,
   paused_until timestamp with time zone NOT NULL,
-  requests_per_minute integer,
+  requests_per_minute double precision,
   next_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+  input_per_minute bigint,
+  input_full_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+  output_per_minute bigint,
+  output_full_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+  tokens_per_minute bigint,
+  tokens_full_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
   refused_at timestamp with time zone NOT NULL,
+  CONSTRAINT provider_pace_input_per_minute_check CHECK ((input_per_minute > 0)),
+  CONSTRAINT provider_pace_output_per_minute_check CHECK ((output_per_minute > 0)),
   CONSTRAINT provider_pace_pkey PRIMARY KEY (origin, model),
-  CONSTRAINT provider_pace_requests_per_minute_check CHECK ((requests_per_minute > 0))
+  CONSTRAINT provider_pace_requests_per_minute_check CHECK ((requests_per_minute > (0)::double precision)),
+  CONSTRAINT provider_pace_tokens_per_minute_check CHECK ((tokens_per_minute > 0))
 ) WITH (fillfactor=50);
 
 CREATE TABLE madrugada.rehearsal (
@@ -564,6 +579,7 @@ CREATE INDEX call_intent_tag ON ONLY madrugada.call_intent USING btree (tag, bat
 CREATE INDEX call_outcome_request_id ON ONLY madrugada.call_outcome USING btree (provider_request_id, batch_key) WHERE (provider_request_id IS NOT NULL);
 CREATE INDEX rehearsal_agent ON madrugada.rehearsal USING btree (agent_sha256, id);
 CREATE INDEX task_again ON madrugada.task USING btree (batch_key, not_before) WHERE ((state = 'pending'::madrugada.task_state) AND (lease_token > 0));
+CREATE INDEX task_failed ON madrugada.task USING btree (batch_key) WHERE (state = 'failed'::madrugada.task_state);
 CREATE INDEX task_fresh ON madrugada.task USING btree (batch_key, "position") WHERE ((state = 'pending'::madrugada.task_state) AND (lease_token = 0));
 CREATE INDEX task_held ON madrugada.task USING btree (worker_id) WHERE (state = 'running'::madrugada.task_state);
 CREATE INDEX task_lease ON madrugada.task USING btree (lease_expires_at) WHERE (state = 'running'::madrugada.task_state);
@@ -606,6 +622,20 @@ BEGIN
   UPDATE alert a SET acknowledged_at = now(), acknowledged_by = said('by'), ack_note = note
    WHERE a.id = the_alert AND a.acknowledged_at IS NULL;
   RETURN CASE WHEN FOUND THEN true WHEN EXISTS (SELECT FROM alert a WHERE a.id = the_alert) THEN false END;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.acknowledge_failed_tasks()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  UPDATE alert a
+     SET acknowledged_at = now(), acknowledged_by = coalesce(said('by'), session_user), ack_note = format('task %s retried: %s', NEW.key, said('reason'))
+   WHERE a.batch_key = NEW.batch_key AND a.kind = 'failed tasks' AND a.acknowledged_at IS NULL;
+  RETURN NULL;
 END
 $function$;
 
@@ -741,6 +771,19 @@ AS $function$
 BEGIN
   PERFORM record_event('bill', 'imported', NEW.batch_key, NULL, NULL, NULL, NULL, NULL, NULL,
     format('%s: %s lines, sha256 %s', NEW.source, NEW.line_count, NEW.sha256));
+  RETURN NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.audit_fall_back()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  PERFORM record_event('batch', 'fall-back set', NEW.batch_key, NULL, NULL, NULL, NULL, NULL, NULL,
+    format('%s after %s refusals of a call', NEW.fall_back_model, NEW.fall_back_after));
   RETURN NULL;
 END
 $function$;
@@ -939,6 +982,23 @@ EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.bucket_after(full_at timestamp with time zone, per_minute bigint, announced jsonb, taken bigint, used bigint, refused boolean)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+AS $function$
+    SELECT CASE WHEN per_minute IS NULL THEN full_at ELSE greatest(
+      full_at - madrugada.fill_time(taken, per_minute) + madrugada.fill_time(used, per_minute),
+      CASE WHEN announced ? 'remaining' THEN madrugada.now() + interval '1 minute' - madrugada.fill_time((announced ->> 'remaining')::bigint, per_minute)
+           WHEN refused AND announced ? 'limit' THEN madrugada.now() + interval '1 minute' END) END
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.bucket_holds_at(full_at timestamp with time zone, amount bigint, per_minute bigint)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT full_at - interval '1 minute' + madrugada.fill_time(amount, per_minute) $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.calling_role()
  RETURNS text
  LANGUAGE sql
@@ -954,17 +1014,22 @@ AS $function$
 DECLARE
   the_system bigint := (SELECT system_identifier FROM pg_control_system());
   the_timeline integer := (SELECT timeline_id FROM pg_control_checkpoint());
+  why text := format('the database is not the server it was (system %s, timeline %s): a restored backup or a failover may have lost the last records',
+                     the_system, the_timeline);
 BEGIN
   PERFORM pg_advisory_xact_lock(slot_lock_class(), 0);
   IF NOT EXISTS (SELECT FROM server_identity) THEN
     INSERT INTO server_identity (system_identifier, timeline_id) VALUES (the_system, the_timeline);
     RETURN true;
   END IF;
-  IF EXISTS (SELECT FROM server_identity WHERE system_identifier = the_system AND timeline_id = the_timeline) THEN
+  IF server_is_known() THEN
     RETURN true;
   END IF;
-  PERFORM stop_everything(format(
-    'the database is not the server it was (system %s, timeline %s): a restored backup or a failover may have lost the last records', the_system, the_timeline));
+  PERFORM stop_everything(why);
+  INSERT INTO alert (kind, message)
+  SELECT 'server', why WHERE NOT EXISTS ( -- acknowledged is not confirmed, and need not be said again by each worker that starts
+    SELECT FROM alert a WHERE a.kind = 'server' AND a.message = why AND a.raised_at > (SELECT max(seen_at) FROM server_identity))
+  ON CONFLICT DO NOTHING;
   RETURN false;
 END
 $function$;
@@ -1010,7 +1075,7 @@ END
 $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.claim_task(the_batch text, the_slot text, the_worker bigint, the_agent text, after_position integer)
- RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric, counts_velocity boolean, max_output_tokens integer, undoing jsonb)
+ RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric, counts_velocity boolean, max_output_tokens integer, fall_back_model text, fall_back_after integer, undoing jsonb)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
@@ -1066,7 +1131,7 @@ BEGIN
          c.lease_token > 1, granted,
          CASE WHEN c.lease_token > 1 AND granted IS NOT NULL THEN
            (SELECT coalesce(sum(a.allowance_usd), 0) FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token) ELSE 0 END,
-         b.task_budget_usd, b.velocity_usd IS NOT NULL, b.max_output_tokens, c.undoing
+         b.task_budget_usd, b.velocity_usd IS NOT NULL, b.max_output_tokens, b.fall_back_model, b.fall_back_after, c.undoing
     FROM claimed c;
 END
 $function$;
@@ -1164,7 +1229,10 @@ CREATE OR REPLACE FUNCTION madrugada.confirm_server_identity()
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
     INSERT INTO server_identity (system_identifier, timeline_id)
-    SELECT s.system_identifier, c.timeline_id FROM pg_control_system() s, pg_control_checkpoint() c ON CONFLICT DO NOTHING
+    SELECT s.system_identifier, c.timeline_id FROM pg_control_system() s, pg_control_checkpoint() c
+    ON CONFLICT (system_identifier, timeline_id) DO UPDATE SET seen_at = now();
+    UPDATE alert SET acknowledged_at = now(), acknowledged_by = coalesce(said('by'), session_user), ack_note = 'server confirmed: ' || said('reason')
+     WHERE kind = 'server' AND acknowledged_at IS NULL;
   $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.count_drawn(the_batch text)
@@ -1494,6 +1562,12 @@ BEGIN
   RETURN CASE WHEN FOUND THEN NEW END;
 END
 $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.fill_time(amount bigint, per_minute bigint)
+ RETURNS interval
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT interval '1 minute' * (least(amount, per_minute)::double precision / per_minute) $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.give_back(task_ids bigint[], why text)
  RETURNS void
@@ -1850,9 +1924,10 @@ DECLARE
   the_key text;
 BEGIN
   INSERT INTO batch (id, version, agent, agent_options, tasks_sha256, task_count, budget_usd, max_attempts, lease_seconds, doubt_policy,
-    task_budget_usd, velocity_usd, max_output_tokens)
+    task_budget_usd, velocity_usd, max_output_tokens, fall_back_model, fall_back_after, stop_after_failures)
   VALUES (the_id, the_version, the_agent, the_options, the_sha256, the_count, the_budget, attempts, the_lease_seconds, policy,
-    (limits ->> 'taskBudgetUsd')::numeric, (limits ->> 'velocityUsd')::numeric, (limits ->> 'maxOutputTokens')::integer)
+    (limits ->> 'taskBudgetUsd')::numeric, (limits ->> 'velocityUsd')::numeric, (limits ->> 'maxOutputTokens')::integer,
+    limits ->> 'fallBackModel', (limits ->> 'fallBackAfter')::integer, coalesce((limits ->> 'stopAfterFailures')::integer, 10))
   RETURNING batch_key INTO the_key;
   WITH lines AS (
     DELETE FROM incoming_task t WHERE t.loading = pg_current_xact_id() RETURNING t.position, t.item, t.input
@@ -2009,24 +2084,38 @@ AS $function$
     VALUES ('action', event, a.batch_key, a.task_id, a.id, from_state, a.state::text, a.slot, a.worker_id, a.lease_token, reason, said('by'), said('os_user'))
   $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.note_refusal(the_origin text, the_model text, pause_ms double precision, rate integer)
+CREATE OR REPLACE FUNCTION madrugada.note_pace(the_origin text, the_model text, pause_ms double precision, announced jsonb, taken_input bigint, taken_output bigint, used_input bigint, used_output bigint, used_tokens bigint)
  RETURNS void
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
+  refused boolean := pause_ms IS NOT NULL;
   pause_end timestamptz := now() + make_interval(secs => pause_ms / 1000);
+  input_limit bigint := announced #>> '{input,limit}';
+  output_limit bigint := announced #>> '{output,limit}';
+  tokens_limit bigint := announced #>> '{tokens,limit}';
   was_paced boolean;
 BEGIN
-  SELECT is_paced(p) INTO was_paced FROM provider_pace p WHERE p.origin = the_origin AND p.model = the_model;
-  INSERT INTO provider_pace AS p (origin, model, paused_until, requests_per_minute, refused_at)
-    VALUES (the_origin, the_model, pause_end, rate, now())
-    ON CONFLICT (origin, model) DO UPDATE
-      SET paused_until = greatest(p.paused_until, excluded.paused_until),
-          requests_per_minute = coalesce(excluded.requests_per_minute, p.requests_per_minute),
-          refused_at = excluded.refused_at;
-  IF was_paced IS NOT TRUE THEN
+  IF refused THEN
+    SELECT is_paced(p) INTO was_paced FROM provider_pace p WHERE p.origin = the_origin AND p.model = the_model;
+    INSERT INTO provider_pace (origin, model, paused_until, refused_at) VALUES (the_origin, the_model, pause_end, now())
+      ON CONFLICT (origin, model) DO NOTHING;
+  END IF;
+  UPDATE provider_pace p
+     SET paused_until = greatest(p.paused_until, pause_end),
+         refused_at = CASE WHEN refused THEN now() ELSE p.refused_at END,
+         requests_per_minute = CASE WHEN announced ? 'requests' THEN (announced ->> 'requests')::double precision ELSE p.requests_per_minute END,
+         input_per_minute = coalesce(input_limit, p.input_per_minute),
+         output_per_minute = coalesce(output_limit, p.output_per_minute),
+         tokens_per_minute = coalesce(tokens_limit, p.tokens_per_minute),
+         input_full_at = bucket_after(p.input_full_at, coalesce(input_limit, p.input_per_minute), announced -> 'input', taken_input, used_input, refused),
+         output_full_at = bucket_after(p.output_full_at, coalesce(output_limit, p.output_per_minute), announced -> 'output', taken_output, used_output, refused),
+         tokens_full_at = bucket_after(p.tokens_full_at, coalesce(tokens_limit, p.tokens_per_minute), announced -> 'tokens',
+           taken_input + taken_output, used_tokens, refused)
+   WHERE p.origin = the_origin AND p.model = the_model AND (refused OR is_paced(p));
+  IF refused AND was_paced IS NOT TRUE THEN
     PERFORM pg_notify('madrugada_pace', '');
   END IF;
 END $function$;
@@ -2377,7 +2466,7 @@ CREATE OR REPLACE FUNCTION madrugada.server_is_known()
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
     SELECT NOT EXISTS (SELECT FROM server_identity) OR EXISTS (
-      SELECT FROM server_identity i, pg_control_system() s, pg_control_checkpoint() c
+      SELECT FROM (SELECT * FROM server_identity ORDER BY seen_at DESC LIMIT 1) i, pg_control_system() s, pg_control_checkpoint() c
        WHERE i.system_identifier = s.system_identifier AND i.timeline_id = c.timeline_id)
   $function$;
 
@@ -2670,7 +2759,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.take_turn(the_origin text, the_model text, most_wait_ms double precision)
+CREATE OR REPLACE FUNCTION madrugada.take_turn(the_origin text, the_model text, input bigint, output bigint, most_wait_ms double precision)
  RETURNS TABLE(granted boolean, wait_ms double precision, at timestamp with time zone)
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -2678,21 +2767,60 @@ CREATE OR REPLACE FUNCTION madrugada.take_turn(the_origin text, the_model text, 
 AS $function$
 DECLARE
   chance double precision := random();
+  p provider_pace%ROWTYPE;
 BEGIN
-  UPDATE provider_pace p
-     SET next_at = turn_at(p, chance) + coalesce(interval '1 minute' / p.requests_per_minute, interval '0')
-   WHERE p.origin = the_origin AND p.model = the_model AND is_paced(p)
-     AND turn_at(p, chance) <= now() + make_interval(secs => most_wait_ms / 1000)
-  RETURNING p.next_at - coalesce(interval '1 minute' / p.requests_per_minute, interval '0') INTO at;
-  granted := FOUND;
-  IF NOT granted THEN
-    SELECT turn_at(p, chance) INTO at
-      FROM provider_pace p WHERE p.origin = the_origin AND p.model = the_model AND is_paced(p);
-    IF NOT FOUND THEN RETURN; END IF;
+  SELECT * INTO p FROM provider_pace its WHERE its.origin = the_origin AND its.model = the_model AND is_paced(its) FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  at := turn_at(p, input, output, chance);
+  granted := at <= now() + make_interval(secs => most_wait_ms / 1000);
+  IF granted THEN
+    UPDATE provider_pace its
+       SET next_at = at + coalesce(interval '1 minute' / p.requests_per_minute, interval '0'),
+           input_full_at = coalesce(greatest(p.input_full_at, at) + fill_time(input, p.input_per_minute), p.input_full_at),
+           output_full_at = coalesce(greatest(p.output_full_at, at) + fill_time(output, p.output_per_minute), p.output_full_at),
+           tokens_full_at = coalesce(greatest(p.tokens_full_at, at) + fill_time(input + output, p.tokens_per_minute), p.tokens_full_at)
+     WHERE its.origin = the_origin AND its.model = the_model;
   END IF;
   wait_ms := greatest(extract(epoch FROM at - now()) * 1000, 0);
   RETURN NEXT;
 END $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.tell_of_failed_tasks()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  failing bigint := hashtextextended('madrugada failing ' || NEW.batch_key, 0);
+  last bigint := hashtextextended('madrugada last ' || NEW.batch_key, 0);
+BEGIN
+  IF NEW.state = 'failed' THEN
+    PERFORM pg_advisory_xact_lock(failing);
+  ELSE
+    PERFORM pg_advisory_xact_lock_shared(failing);
+    IF NOT EXISTS (SELECT FROM task t WHERE t.batch_key = NEW.batch_key AND t.state = 'failed') THEN
+      RETURN NULL;
+    END IF;
+  END IF;
+  PERFORM pg_advisory_xact_lock(last);
+  INSERT INTO alert (kind, batch_key, message)
+  SELECT 'failed tasks', b.batch_key, format('%s of %s tasks failed, and no other is left: madrugada status %s lists them, madrugada retry KEY sends one back',
+           (SELECT count(*) FROM task t WHERE t.batch_key = NEW.batch_key AND t.state = 'failed'), b.task_count, b.batch_key)
+    FROM batch b
+   WHERE b.batch_key = NEW.batch_key AND b.state IN ('open', 'stopped') -- whoever closes a batch has looked
+     AND EXISTS (SELECT FROM task t WHERE t.batch_key = NEW.batch_key AND t.state = 'failed') -- retried already
+     -- by the partial indexes task_fresh, task_again and task_held
+     AND NOT EXISTS (SELECT FROM task t WHERE t.batch_key = NEW.batch_key AND t.state = 'pending' AND t.lease_token = 0)
+     AND NOT EXISTS (SELECT FROM task t WHERE t.batch_key = NEW.batch_key AND t.state = 'pending' AND t.lease_token > 0)
+     AND NOT EXISTS (SELECT FROM task t WHERE t.batch_key = NEW.batch_key AND t.state = 'running')
+  ON CONFLICT DO NOTHING;
+  RETURN NULL;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.tend_actions()
  RETURNS void
@@ -2766,14 +2894,17 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.turn_at(p madrugada.provider_pace, chance double precision)
+CREATE OR REPLACE FUNCTION madrugada.turn_at(p madrugada.provider_pace, input bigint, output bigint, chance double precision)
  RETURNS timestamp with time zone
  LANGUAGE sql
  STABLE
 AS $function$
-    SELECT CASE WHEN p.requests_per_minute IS NULL
-      THEN greatest(madrugada.now(), p.paused_until + chance * least(p.paused_until - p.refused_at, interval '30 seconds'))
-      ELSE greatest(madrugada.now(), p.paused_until, p.next_at) END
+    SELECT greatest(madrugada.now(), p.paused_until,
+      CASE WHEN p.requests_per_minute IS NULL
+           THEN p.paused_until + chance * least(p.paused_until - p.refused_at, interval '30 seconds') ELSE p.next_at END,
+      madrugada.bucket_holds_at(p.input_full_at, input, p.input_per_minute),
+      madrugada.bucket_holds_at(p.output_full_at, output, p.output_per_minute),
+      madrugada.bucket_holds_at(p.tokens_full_at, input + output, p.tokens_per_minute))
   $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.waits_for_person(the_task bigint)
@@ -3247,7 +3378,8 @@ CREATE VIEW madrugada.call AS
     o.completed_no,
     i.request_sha256,
     madrugada.body_text(i.request) AS request,
-    madrugada.body_text(o.response) AS response
+    madrugada.body_text(o.response) AS response,
+    COALESCE(i.asked_model, i.model) AS asked_model
    FROM ((madrugada.call_intent i
      JOIN madrugada.task t ON ((t.id = i.task_id)))
      LEFT JOIN LATERAL ( SELECT o_1.batch_key,
@@ -3280,12 +3412,14 @@ CREATE VIEW madrugada.call AS
 
 CREATE CONSTRAINT TRIGGER attempt_failures AFTER UPDATE ON madrugada.attempt DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.ending IS NULL) AND (new.ending = ANY (ARRAY['completed'::madrugada.attempt_ending, 'failed'::madrugada.attempt_ending])))) EXECUTE FUNCTION madrugada.count_failures();
 CREATE CONSTRAINT TRIGGER batch_task_count AFTER INSERT ON madrugada.batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_count();
+CREATE CONSTRAINT TRIGGER task_last AFTER UPDATE ON madrugada.task DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) AND (new.state = ANY (ARRAY['completed'::madrugada.task_state, 'failed'::madrugada.task_state])))) EXECUTE FUNCTION madrugada.tell_of_failed_tasks();
 CREATE CONSTRAINT TRIGGER worker_end_actions AFTER UPDATE ON madrugada.worker DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.ended_at IS NULL) AND (new.ended_at IS NOT NULL))) EXECUTE FUNCTION madrugada.wake_for_dead_executor();
 CREATE TRIGGER action_guard BEFORE INSERT OR DELETE OR UPDATE ON madrugada.action FOR EACH ROW EXECUTE FUNCTION madrugada.guard_action();
 CREATE TRIGGER action_insert_audit AFTER INSERT ON madrugada.action FOR EACH ROW EXECUTE FUNCTION madrugada.audit_action();
 CREATE TRIGGER action_state_audit AFTER UPDATE ON madrugada.action FOR EACH ROW WHEN (((old.state <> new.state) OR (old.execution <> new.execution) OR (old.undo <> new.undo))) EXECUTE FUNCTION madrugada.audit_action();
 CREATE TRIGGER alert_audit AFTER INSERT OR UPDATE ON madrugada.alert FOR EACH ROW EXECUTE FUNCTION madrugada.audit_alert();
 CREATE TRIGGER audit_update_refused BEFORE UPDATE ON madrugada.audit_event FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
+CREATE TRIGGER batch_fall_back_audit AFTER INSERT ON madrugada.batch FOR EACH ROW WHEN ((new.fall_back_model IS NOT NULL)) EXECUTE FUNCTION madrugada.audit_fall_back();
 CREATE TRIGGER batch_insert_audit AFTER INSERT ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_batch_state();
 CREATE TRIGGER batch_spending_begun AFTER INSERT ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.begin_spending();
 CREATE TRIGGER batch_state_audit AFTER UPDATE ON madrugada.batch FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION madrugada.audit_batch_state();
@@ -3307,6 +3441,7 @@ CREATE TRIGGER step_fence BEFORE INSERT ON madrugada.step_record FOR EACH ROW EX
 CREATE TRIGGER stop_audit AFTER INSERT OR UPDATE ON madrugada.stop_switch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_stop();
 CREATE TRIGGER task_closed_list AFTER INSERT ON madrugada.task REFERENCING NEW TABLE AS new_tasks FOR EACH STATEMENT EXECUTE FUNCTION madrugada.guard_closed_list();
 CREATE TRIGGER task_delete_guard BEFORE DELETE ON madrugada.task FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_delete();
+CREATE TRIGGER task_retried AFTER UPDATE ON madrugada.task FOR EACH ROW WHEN (((old.state = 'failed'::madrugada.task_state) AND (new.state = 'pending'::madrugada.task_state))) EXECUTE FUNCTION madrugada.acknowledge_failed_tasks();
 CREATE TRIGGER task_retry_actions AFTER UPDATE ON madrugada.task FOR EACH ROW WHEN (((old.state = 'failed'::madrugada.task_state) AND (new.state = 'pending'::madrugada.task_state))) EXECUTE FUNCTION madrugada.reopen_actions();
 CREATE TRIGGER task_state_audit AFTER UPDATE ON madrugada.task FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION madrugada.audit_task_state();
 CREATE TRIGGER task_state_guard BEFORE UPDATE ON madrugada.task FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_state();
@@ -3360,7 +3495,7 @@ GRANT EXECUTE ON FUNCTION madrugada.load_batch(text,text,text,jsonb,text,integer
 GRANT EXECUTE ON FUNCTION madrugada.may_pay_again(madrugada.call_intent,madrugada.doubt_policy) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.month_of(timestamp with time zone) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.next_claimable_at(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.note_refusal(text,text,double precision,integer) TO madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.note_pace(text,text,double precision,jsonb,bigint,bigint,bigint,bigint,bigint) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.note_spending(text,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.now() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.propose_action(bigint,bigint,bigint,integer,jsonb) TO madrugada_worker;
@@ -3374,7 +3509,7 @@ GRANT EXECUTE ON FUNCTION madrugada.resume_batch(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.retry_task(bigint,integer) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.said(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.sender_at_work(madrugada.call_intent) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.server_is_known() TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.server_is_known() TO madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.set_batch_limits(text,numeric,numeric,numeric) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.set_month_limit(date,numeric) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.settle_action(bigint,madrugada.action_state) TO madrugada_approver, madrugada_operator, madrugada_worker;
@@ -3389,7 +3524,7 @@ GRANT EXECUTE ON FUNCTION madrugada.stop_automatically(text,text,text) TO madrug
 GRANT EXECUTE ON FUNCTION madrugada.stop_batch(text,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.stop_everything(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.sweep_expired_leases(timestamp with time zone) TO madrugada_operator, madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.take_turn(text,text,double precision) TO madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.take_turn(text,text,bigint,bigint,double precision) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.tend_actions() TO madrugada_approver, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.tend_budgets() TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.wake_task(bigint) TO madrugada_operator, madrugada_worker;

@@ -22,7 +22,7 @@ CREATE UNIQUE INDEX alert_open ON madrugada.alert (kind, batch_key) NULLS NOT DI
 -- The way of each alert to each channel that somebody has set up. next_at is put off before a try, so that one that dies leaves it to the next.
 CREATE TABLE madrugada.alert_delivery (
   alert_id     bigint NOT NULL REFERENCES madrugada.alert (id) ON DELETE CASCADE,
-  channel      text NOT NULL CHECK (channel IN ('webhook', 'command')),
+  channel      text NOT NULL CHECK (channel IN ('webhook', 'command') OR channel LIKE 'mail:%'), -- each address by itself
   tries        integer NOT NULL DEFAULT 0,
   next_at      timestamptz NOT NULL DEFAULT madrugada.now(),
   delivered_at timestamptz,

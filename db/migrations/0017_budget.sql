@@ -10,7 +10,10 @@ SET LOCAL search_path = madrugada, pg_catalog;
 ALTER TABLE madrugada.batch
   ADD COLUMN task_budget_usd numeric CHECK (task_budget_usd > 0),          -- of each task, all its attempts together
   ADD COLUMN velocity_usd numeric CHECK (velocity_usd > 0),                -- in any ten minutes; more stops the batch
-  ADD COLUMN max_output_tokens integer CHECK (max_output_tokens > 0);      -- what a call asks for beyond this is lowered to it
+  ADD COLUMN max_output_tokens integer CHECK (max_output_tokens > 0),      -- what a call asks for beyond this is lowered to it
+  ADD COLUMN fall_back_model text CHECK (fall_back_model <> ''),           -- asked in the stead of a call's own model (0018_fall_back.sql) …
+  ADD COLUMN fall_back_after integer CHECK (fall_back_after > 0),          -- … after so many refusals of the call
+  ADD CHECK ((fall_back_model IS NULL) = (fall_back_after IS NULL));
 
 -- What the tasks of a batch tie up. usual_usd: what a task of it usually ties up at its peak, drawn when the next one begins.
 CREATE TABLE madrugada.batch_spending (
@@ -244,7 +247,7 @@ CREATE FUNCTION madrugada.claim_task(the_batch text, the_slot text, the_worker b
     task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer,
     first_claimed_at timestamptz, agent text, agent_options jsonb, doubt_policy doubt_policy, max_attempts integer,
     previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric,
-    counts_velocity boolean, max_output_tokens integer, undoing jsonb
+    counts_velocity boolean, max_output_tokens integer, fall_back_model text, fall_back_after integer, undoing jsonb
   )
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
@@ -298,7 +301,7 @@ BEGIN
          c.lease_token > 1, granted,
          CASE WHEN c.lease_token > 1 AND granted IS NOT NULL THEN
            (SELECT coalesce(sum(a.allowance_usd), 0) FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token) ELSE 0 END,
-         b.task_budget_usd, b.velocity_usd IS NOT NULL, b.max_output_tokens, c.undoing
+         b.task_budget_usd, b.velocity_usd IS NOT NULL, b.max_output_tokens, b.fall_back_model, b.fall_back_after, c.undoing
     FROM claimed c;
 END
 $$;
@@ -622,7 +625,7 @@ END
 $$;
 CREATE TRIGGER batch_spending_begun AFTER INSERT ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.begin_spending();
 
--- As in 0006_operating.sql, with the limits of 0017 (keys of `limits`, each may be missing).
+-- As in 0006_operating.sql, with further settings (keys of `limits`, each may be missing).
 DROP FUNCTION madrugada.load_batch(text, text, text, jsonb, text, integer, numeric, integer, integer, doubt_policy);
 CREATE FUNCTION madrugada.load_batch(
   the_id text, the_version text, the_agent text, the_options jsonb, the_sha256 text, the_count integer, the_budget numeric,
@@ -634,9 +637,10 @@ DECLARE
   the_key text;
 BEGIN
   INSERT INTO batch (id, version, agent, agent_options, tasks_sha256, task_count, budget_usd, max_attempts, lease_seconds, doubt_policy,
-    task_budget_usd, velocity_usd, max_output_tokens)
+    task_budget_usd, velocity_usd, max_output_tokens, fall_back_model, fall_back_after, stop_after_failures)
   VALUES (the_id, the_version, the_agent, the_options, the_sha256, the_count, the_budget, attempts, the_lease_seconds, policy,
-    (limits ->> 'taskBudgetUsd')::numeric, (limits ->> 'velocityUsd')::numeric, (limits ->> 'maxOutputTokens')::integer)
+    (limits ->> 'taskBudgetUsd')::numeric, (limits ->> 'velocityUsd')::numeric, (limits ->> 'maxOutputTokens')::integer,
+    limits ->> 'fallBackModel', (limits ->> 'fallBackAfter')::integer, coalesce((limits ->> 'stopAfterFailures')::integer, 10))
   RETURNING batch_key INTO the_key;
   WITH lines AS (
     DELETE FROM incoming_task t WHERE t.loading = pg_current_xact_id() RETURNING t.position, t.item, t.input

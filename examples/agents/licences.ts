@@ -47,7 +47,7 @@ export default defineAgent({
 async function ask(task: Asked, model: string, instruction: string, text: string, question: string): Promise<string> {
   const reply = await task.anthropic.messages.create({
     model,
-    max_tokens: 500,
+    max_tokens: 1_000,
     messages: [
       {
         role: 'user',

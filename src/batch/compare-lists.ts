@@ -4,6 +4,8 @@ import { MadrugadaError } from '../errors.ts';
 import type { NewBatch } from './load-batch.ts';
 
 const SHOWN = 20;
+/** What the database sets where a load does not say. */
+const DEFAULT_STOP_AFTER_FAILURES = 10;
 
 type Existing = {
   readonly state: string;
@@ -17,6 +19,9 @@ type Existing = {
   readonly task_budget_usd: string | null;
   readonly velocity_usd: string | null;
   readonly max_output_tokens: number | null;
+  readonly fall_back_model: string | null;
+  readonly fall_back_after: number | null;
+  readonly stop_after_failures: number;
 };
 
 /**
@@ -47,7 +52,7 @@ export async function compareLists(client: ClientBase, batch: NewBatch, tasksSha
 async function readExisting(client: ClientBase, batch: NewBatch, key: string): Promise<Existing> {
   const { rows } = await client.query<Existing>(
     `SELECT state, tasks_sha256 AS sha256, agent, agent_options = $2::jsonb AS same_options, budget_usd, max_attempts, lease_seconds, doubt_policy,
-            task_budget_usd, velocity_usd, max_output_tokens
+            task_budget_usd, velocity_usd, max_output_tokens, fall_back_model, fall_back_after, stop_after_failures
        FROM madrugada.batch WHERE batch_key = $1`,
     [key, JSON.stringify(batch.agentOptions)],
   );
@@ -90,6 +95,13 @@ function differingSettings(existing: Existing, batch: NewBatch): string[] {
       'max-output-tokens',
       String(existing.max_output_tokens ?? 'none'),
       String(batch.limits?.maxOutputTokens ?? 'none'),
+    ],
+    ['fall-back', existing.fall_back_model ?? 'none', batch.fallBack?.model ?? 'none'],
+    ['fall-back-after', String(existing.fall_back_after ?? 'none'), String(batch.fallBack?.after ?? 'none')],
+    [
+      'stop-after-failures',
+      String(existing.stop_after_failures),
+      String(batch.stopAfterFailures ?? DEFAULT_STOP_AFTER_FAILURES),
     ],
   ];
   return settings

@@ -1,4 +1,6 @@
-import { type AlertChannel, type AlertChannels, deliverBy } from './alert-channels.ts';
+import { failpoint } from '../failpoint.ts';
+import { type AlertChannel, type AlertChannels, channelNames, deliverBy } from './alert-channels.ts';
+import type { AlertDocument } from './mail-alert.ts';
 import type { Queryable } from './queryable.ts';
 
 /** A delivery that did not get through. */
@@ -11,12 +13,12 @@ export interface DeliveryFailure {
 interface Due {
   alert_id: number;
   channel: AlertChannel;
-  document: object;
+  document: AlertDocument;
 }
 
 /**
  * Delivers what is due: every open alert by every channel, each once. One that fails is tried again after 30 s, then after twice as long, at
- * most an hour. Only a process that dies between a delivery and its record brings one twice: the document's `id` tells. Returns how many got
+ * most an hour. Only a process that dies between a delivery and its record brings one twice: the document's `id` tells, and a mail's Message-ID. Returns how many got
  * through. `db` is of the role worker or operator.
  */
 export async function deliverAlerts(
@@ -24,11 +26,12 @@ export async function deliverAlerts(
   channels: AlertChannels,
   onFailure: (failure: DeliveryFailure) => void,
 ): Promise<number> {
-  const names = (['webhook', 'command'] as const).filter((name) => channels[name] !== undefined);
+  const names = channelNames(channels);
   if (names.length === 0) return 0;
   let delivered = 0;
   for (let due = await claim(db, names); due !== undefined; due = await claim(db, names)) {
-    const error = await deliverBy(channels, due.channel, JSON.stringify(due.document));
+    const error = await deliverBy(channels, due.channel, due.document);
+    await failpoint('alert.record.before');
     await db.query('SELECT madrugada.record_delivery($1, $2, $3)', [due.alert_id, due.channel, error ?? null]);
     if (error === undefined) delivered += 1;
     else onFailure({ alertId: due.alert_id, channel: due.channel, error });

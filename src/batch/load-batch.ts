@@ -19,6 +19,10 @@ export type NewBatch = {
   readonly maxAttempts: number;
   readonly leaseSeconds: number;
   readonly doubtPolicy: 'pay_again' | 'hold';
+  /** Attempts that fail in a row, none completed meanwhile, before the batch stops by itself; 10 where it is not said. */
+  readonly stopAfterFailures?: number | undefined;
+  /** Another model that calls ask after so many refusals; none: they ask their own only. */
+  readonly fallBack?: { readonly model: string; readonly after: number } | undefined;
   /** Who loads it, for the audit trail. */
   readonly by?: string | undefined;
 };
@@ -133,7 +137,12 @@ async function insertBatch(client: ClientBase, batch: NewBatch, incoming: Incomi
       batch.maxAttempts,
       batch.leaseSeconds,
       batch.doubtPolicy,
-      JSON.stringify(batch.limits ?? {}),
+      JSON.stringify({
+        ...batch.limits,
+        fallBackModel: batch.fallBack?.model,
+        fallBackAfter: batch.fallBack?.after,
+        stopAfterFailures: batch.stopAfterFailures,
+      }),
     ],
   );
   return rows[0]?.key;

@@ -44,6 +44,8 @@ export type ShownCall = {
   readonly scope: string;
   readonly attempt: number;
   readonly model: string | null;
+  /** The model that the code asked: another one where the call fell back. */
+  readonly askedModel: string | null;
   /** The best outcome, or "in doubt". */
   readonly kind: string;
   readonly answers: boolean;
@@ -109,7 +111,7 @@ async function readAttempts(db: Queryable, batchKey: string, task: number): Prom
 
 async function readCalls(db: Queryable, batchKey: string, task: number, withBodies: boolean): Promise<ShownCall[]> {
   const { rows } = await db.query<ShownCall>(
-    `SELECT seq, dispatch, scope, attempt, model, CASE WHEN settled THEN kind::text ELSE 'in doubt' END AS kind, answers, status, error,
+    `SELECT seq, dispatch, scope, attempt, model, asked_model AS "askedModel", CASE WHEN settled THEN kind::text ELSE 'in doubt' END AS kind, answers, status, error,
             cost_usd AS "costUsd", input_tokens AS "inputTokens", output_tokens AS "outputTokens", sent_at AS "sentAt",
             received_at AS "receivedAt", provider_request_id AS "providerRequestId",
             EXISTS (SELECT FROM madrugada.pay_again p WHERE p.task_id = $2 AND seq BETWEEN p.from_seq AND p.to_seq) AS "setAside"${withBodies ? ', request, response' : ''}

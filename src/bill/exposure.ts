@@ -22,6 +22,18 @@ export async function readExposure(db: Queryable, batchKey: string): Promise<Exp
   return exposure;
 }
 
+/** The exposure of all batches in the database together. */
+export async function readTotalExposure(db: Queryable): Promise<Exposure> {
+  const { rows } = await db.query<Exposure>(
+    `SELECT coalesce(sum(calls), 0)::integer AS calls, coalesce(sum(dispatches), 0)::integer AS dispatches,
+            trim_scale(coalesce(sum(usd), 0)) AS usd, coalesce(sum(unbounded), 0)::integer AS unbounded
+       FROM madrugada.audit_exposure`,
+  );
+  const [exposure] = rows;
+  if (exposure === undefined) throw new Error('no exposure');
+  return exposure;
+}
+
 /** The exposure in one sentence. */
 export function exposureSentence({ calls, dispatches, usd, unbounded }: Exposure): string {
   if (dispatches === 0) return 'nothing in doubt could have been paid twice';

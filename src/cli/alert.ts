@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { alertChannels } from '../batch/alert-channels.ts';
+import { alertChannels, channelNames } from '../batch/alert-channels.ts';
 import { type Alert, acknowledgeAlert, allAlerts, openAlerts } from '../batch/alerts.ts';
 import { deliverAlerts } from '../batch/deliver-alerts.ts';
 import { MadrugadaError } from '../errors.ts';
@@ -15,7 +15,8 @@ Examples:
 
 const DELIVER_HELP = `
 MADRUGADA_ALERT_WEBHOOK is a URL that is sent each alert as JSON; MADRUGADA_ALERT_COMMAND a shell command that reads it from its standard
-input. Each delivery that fails is tried again after 30 s, then after twice as long, at most an hour.
+input. MADRUGADA_ALERT_SMTP (smtp://USER:PASSWORD@HOST:PORT, or smtps), MADRUGADA_ALERT_MAIL_FROM and MADRUGADA_ALERT_MAIL_TO send it by mail.
+Each delivery that fails is tried again after 30 s, then after twice as long, at most an hour.
 
 Example:
   madrugada alert deliver`;
@@ -51,8 +52,10 @@ export function register(program: Command): void {
 
 async function deliver(flags: CommonFlags): Promise<void> {
   const channels = alertChannels(process.env);
-  if (Object.values(channels).every((channel) => channel === undefined))
-    throw new MadrugadaError('nowhere to deliver alerts to: set MADRUGADA_ALERT_WEBHOOK or MADRUGADA_ALERT_COMMAND');
+  if (channelNames(channels).length === 0)
+    throw new MadrugadaError(
+      'nowhere to deliver alerts to: set MADRUGADA_ALERT_WEBHOOK, MADRUGADA_ALERT_COMMAND or MADRUGADA_ALERT_SMTP',
+    );
   await withClient('operator', async (client) => {
     const failures: string[] = [];
     const delivered = await deliverAlerts(client, channels, ({ alertId, channel, error }) =>

@@ -24,6 +24,11 @@ const VARIABLES = {
   tagHeaders: 'MADRUGADA_TAG_HEADERS',
   tagLitellm: 'MADRUGADA_TAG_LITELLM',
   tagBody: 'MADRUGADA_TAG_BODY',
+  alertWebhook: 'MADRUGADA_ALERT_WEBHOOK',
+  alertCommand: 'MADRUGADA_ALERT_COMMAND',
+  alertSmtp: 'MADRUGADA_ALERT_SMTP',
+  alertMailFrom: 'MADRUGADA_ALERT_MAIL_FROM',
+  alertMailTo: 'MADRUGADA_ALERT_MAIL_TO',
 } as const;
 
 /**

@@ -19,8 +19,12 @@ const LOAD_HELP = `
 FILE is JSON Lines or CSV in UTF-8, "-" for standard input, with a column "item" that names the task; all others are its input. The list is
 loaded whole or not at all, and is closed then: loading it again changes nothing, another list under the same name is refused.
 
-Example:
-  madrugada batch load 2026-11 questions.csv --version v3 --agent my-agent.ts --option documents=reports`;
+A call that its provider refuses --fall-back-after times (status 429, 5xx and the like; not for its credentials or for a malformed request) asks
+the --fall-back model instead. It is priced as that model, and view "call" has both.
+
+Examples:
+  madrugada batch load 2026-11 questions.csv --version v3 --agent my-agent.ts --option documents=reports
+  madrugada batch load 2026-12 questions.csv --version v3 --fall-back claude-sonnet-5 --fall-back-after 3`;
 
 /** `madrugada batch`: the closed lists of tasks. */
 export function register(program: Command): void {
@@ -72,6 +76,14 @@ function registerLoad(batch: Command): void {
     .option('--velocity <usd>', 'dollars in any ten minutes; more stops the batch', dollars)
     .option('--max-output-tokens <n>', 'what a call may ask for at most; more is lowered to it', positiveInteger)
     .option('--option <key=value>', 'for the agent; may be repeated', collectOption, {})
+    .option('--fall-back <model>', 'the model that a refused call asks in the stead of its own; see --fall-back-after')
+    .option('--fall-back-after <n>', 'refusals of a call before it falls back', positiveInteger)
+    .option(
+      '--stop-after-failures <n>',
+      'failed attempts in a row, none completed meanwhile, that stop the batch',
+      positiveInteger,
+      10,
+    )
     .option('--max-attempts <n>', 'attempts of a task before it fails', positiveInteger, 3)
     .option('--lease-seconds <n>', 'how long a silent slot keeps its task', positiveInteger, 600)
     .addOption(
@@ -121,6 +133,7 @@ async function show(name: string, flags: CommonFlags): Promise<void> {
       `at most ${batch.maxAttempts} attempts, lease ${batch.leaseSeconds} s, doubt: ${batch.doubtPolicy}, ${
         batch.budgetUsd === null ? 'no budget' : `budget US$ ${batch.budgetUsd}`
       }`,
+      `${fallBackText(batch)}; stops after ${batch.stopAfterFailures} failed attempts in a row`,
       `tasks: ${completed} completed, ${failed} failed, ${running} running, ${pending} pending`,
       `calls: ${figures.calls} answered, ${figures.charged} charged for US$ ${figures.spentUsd}, ${figures.refused} refused, ${figures.inDoubt} in doubt`,
       exposureSentence(exposure),
@@ -128,6 +141,11 @@ async function show(name: string, flags: CommonFlags): Promise<void> {
     const document = { ...snakeKeys(batch), figures: snakeKeys(figures), exposure: snakeKeys(exposure) };
     printResult(flags, document, lines.join('\n'));
   });
+}
+
+function fallBackText({ fallBackModel, fallBackAfter }: Batch): string {
+  if (fallBackModel === null) return 'no fall-back model';
+  return `a call refused ${fallBackAfter} times asks ${fallBackModel}`;
 }
 
 async function stop(name: string, flags: CommonFlags & { by?: string; reason: string; now?: boolean }): Promise<void> {

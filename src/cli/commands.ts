@@ -26,6 +26,7 @@ const COMMANDS: Record<string, () => Promise<CommandModule>> = {
   audit: () => import('./audit.ts'),
   bill: () => import('./bill.ts'),
   doubt: () => import('./doubt.ts'),
+  doctor: () => import('./doctor.ts'),
   rehearse: () => import('./rehearse.ts'),
   'simulate-provider': () => import('./simulate-provider.ts'),
 };

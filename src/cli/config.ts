@@ -25,6 +25,11 @@ const configSchema = z.strictObject({
   tagHeaders: z.string().optional(),
   tagLitellm: z.boolean().optional(),
   tagBody: z.boolean().optional(),
+  alertWebhook: z.string().optional(),
+  alertCommand: z.string().optional(),
+  alertSmtp: z.string().optional(),
+  alertMailFrom: z.string().optional(),
+  alertMailTo: z.string().optional(),
   /** Defaults of the flags of these names, for the commands that have them. */
   workers: count.optional(),
   concurrency: count.optional(),

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { findBatch } from '../batch/find-batch.ts';
 import { type Doubt, listDoubts, type Settling, settleDoubt, settleFromBill } from '../bill/doubts.ts';
+import { exposureSentence, readExposure, readTotalExposure } from '../bill/exposure.ts';
 import { MadrugadaError } from '../errors.ts';
 import { positiveInteger } from './flags.ts';
 import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
@@ -63,8 +64,13 @@ async function list(name: string | undefined, flags: CommonFlags): Promise<void>
   await withClient('auditor', async (client) => {
     const key = name === undefined ? undefined : (await findBatch(client, name)).key;
     const doubts = await listDoubts(client, key);
-    const document = { doubts: doubts.map((doubt) => ({ ...snakeKeys(doubt), next: nextStep(doubt) })) };
-    printResult(flags, document, doubts.length === 0 ? 'nothing is in doubt' : describe(doubts));
+    const exposure = key === undefined ? await readTotalExposure(client) : await readExposure(client, key);
+    const document = {
+      doubts: doubts.map((doubt) => ({ ...snakeKeys(doubt), next: nextStep(doubt) })),
+      exposure: snakeKeys(exposure),
+    };
+    const text = doubts.length === 0 ? 'nothing is in doubt' : describe(doubts);
+    printResult(flags, document, `${text}\n${exposureSentence(exposure)}`);
   });
 }
 

@@ -1,9 +1,11 @@
 import { resolve } from 'node:path';
 import { checkOptions, checkSchema } from '../agent/define-agent.ts';
 import { loadAgent, resolveAgent } from '../agent/load-agent.ts';
-import { type LoadedBatch, loadBatch } from '../batch/load-batch.ts';
+import { type LoadedBatch, loadBatch, type NewBatch } from '../batch/load-batch.ts';
 import { readTasks } from '../batch/read-tasks.ts';
 import { MadrugadaError } from '../errors.ts';
+import { PriceBook } from '../provider/prices.ts';
+import { readAllPrices } from '../provider/read-prices.ts';
 import type { CommonFlags } from './output.ts';
 import { withClient } from './with-client.ts';
 
@@ -14,6 +16,9 @@ export interface LoadFlags extends CommonFlags {
   taskBudget?: string;
   velocity?: string;
   maxOutputTokens?: number;
+  fallBack?: string;
+  fallBackAfter?: number;
+  stopAfterFailures?: number;
   option: Record<string, string>;
   maxAttempts: number;
   leaseSeconds: number;
@@ -23,6 +28,21 @@ export interface LoadFlags extends CommonFlags {
 
 /** The option that names a folder; kept absolute, because a night may be started from another one. */
 const FOLDER_OPTION = 'documents';
+
+/** Checked now, because a model without a price would be found out in mid-night. */
+async function readFallBack(
+  db: Parameters<typeof readAllPrices>[0],
+  { fallBack: model, fallBackAfter: after }: LoadFlags,
+): Promise<NewBatch['fallBack']> {
+  if (model === undefined && after === undefined) return undefined;
+  if (model === undefined || after === undefined)
+    throw new MadrugadaError(
+      'a fall-back is a model and a number of refusals: give both --fall-back MODEL and --fall-back-after N. Nothing was loaded.',
+    );
+  const problem = new PriceBook(await readAllPrices(db)).problemOf(model, new Date());
+  if (problem !== undefined) throw new MadrugadaError(`--fall-back: ${problem}\nNothing was loaded.`);
+  return { model, after };
+}
 
 /** Loads `file` as batch `id`, each line checked against its agent's input schema. Throws a MadrugadaError, having changed nothing. */
 export async function loadList(id: string, file: string, flags: LoadFlags): Promise<LoadedBatch> {
@@ -35,7 +55,7 @@ export async function loadList(id: string, file: string, flags: LoadFlags): Prom
     throw new MadrugadaError(
       `the options do not fit agent ${flags.agent}: ${problems.join('; ')}\nEach is given as --option name=value. Nothing was loaded.`,
     );
-  return withClient('operator', (client) =>
+  return withClient('operator', async (client) =>
     loadBatch(
       client,
       {
@@ -52,6 +72,8 @@ export async function loadList(id: string, file: string, flags: LoadFlags): Prom
         maxAttempts: flags.maxAttempts,
         leaseSeconds: flags.leaseSeconds,
         doubtPolicy: flags.doubt,
+        stopAfterFailures: flags.stopAfterFailures,
+        fallBack: await readFallBack(client, flags),
         by: flags.by,
       },
       readTasks(file, validate),

@@ -113,7 +113,7 @@ function callTable({ calls }: ShownTask): string {
         c.seq,
         c.dispatch,
         c.attempt,
-        c.model ?? '',
+        c.askedModel === c.model ? (c.model ?? '') : `${c.model} in the stead of ${c.askedModel}`,
         [c.kind, c.answers && 'answers', c.setAside && 'set aside'].filter(Boolean).join(', '),
         c.status ?? '',
       ],

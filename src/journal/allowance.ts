@@ -1,5 +1,5 @@
 import Big from 'big.js';
-import type { Funds } from '../lease/claim.ts';
+import type { FallBackSetting, Funds } from '../lease/claim.ts';
 import type { Drawn } from '../lease/draw.ts';
 import type { Verdict } from './verdict.ts';
 
@@ -48,6 +48,16 @@ export class Allowance {
   /** Output tokens that a call may ask for; undefined: any number. */
   get maxOutputTokens(): number | undefined {
     return this.#funds.maxOutputTokens;
+  }
+
+  /** Dollars that the whole task may spend; undefined: no limit. */
+  get taskBudget(): Big | undefined {
+    return this.#funds.taskBudget;
+  }
+
+  /** The model that a call may ask in the stead of its own; undefined: none. */
+  get fallBack(): FallBackSetting | undefined {
+    return this.#funds.fallBack;
   }
 
   /** Sets aside `worst` dollars, in the order asked. Where money is short it waits for the task's own calls under way, whose holds are larger than their costs. */

@@ -1,12 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { failpoint } from '../failpoint.ts';
-import type { PacedAddress } from '../provider/pace.ts';
 import type { Allowance } from './allowance.ts';
 import { waitAfter } from './back-off.ts';
+import { addressOf, mostTokensOf, tellFleet } from './call-pace.ts';
 import { Deadline } from './deadline.ts';
 import { type DispatchHold, holdWorstCase } from './dispatch-hold.ts';
 import type { JournalEnvironment } from './environment.ts';
 import { explainRefusal, parkedForDoubt } from './explain-refusal.ts';
+import { askingOf, FallBack } from './fall-back.ts';
 import type { Completed } from './journal-writer.ts';
 import type { Lease } from './lease.ts';
 import type { LiveCall, OutgoingCall } from './live-call.ts';
@@ -43,13 +44,16 @@ export async function dispatchCall(
   if (call.recorded?.doubt) return { kind: 'ended', verdict: parkedForDoubt(lease, call.seq, call.recorded.doubt) };
   const isResumed = call.recorded?.lastDispatch === call.lastDispatch; // not asked again by the code of this run
   const since = Date.now() - (isResumed ? (call.recorded?.tryingMs ?? 0) : 0);
+  const fallBack = await FallBack.of(env, lease, call, allowance.fallBack);
   for (let tries = 1; ; tries += 1) {
+    if (fallBack.changeModel()) tries = 1;
     const notYet = await waitForTurn(env, call, over);
     if (notYet) return notYet;
     const held = await holdWorstCase(env, lease, call, allowance, over);
     if ('kind' in held) return held;
     call.lastDispatch += 1;
-    const waitFor = (ending: Ending) => waitAfter(ending, tries, Date.now() - since, env.limits);
+    const waitFor = (ending: Ending) =>
+      fallBack.changesModelAfter(ending) ? 0 : waitAfter(ending, tries, Date.now() - since, env.limits);
     const result = await dispatchOnce(env, lease, call, afterNo, held, over, waitFor);
     if (result.kind !== 'again') return result;
     if (result.isDoubt && env.lookUp) {
@@ -80,18 +84,15 @@ async function waitForTurn(
   call: OutgoingCall,
   over: AbortSignal,
 ): Promise<CallResult | undefined> {
-  const turn = await env.pace.takeTurn(addressOf(call), env.limits.maxWaitMs);
+  const turn = await env.pace.takeTurn(addressOf(call), () => mostTokensOf(env, call), env.limits.maxWaitMs);
   if (turn.kind === 'parked') {
     const message = `call ${call.seq}: the provider has asked to slow down; its turn is at ${turn.until.toISOString()}`;
     return { kind: 'ended', verdict: { kind: 'parked', waitingFor: 'refusal', until: turn.until, message } };
   }
+  call.taken = turn.taken;
   if (turn.waitMs === 0) return undefined;
   await delay(turn.waitMs, undefined, { signal: over }).catch(() => undefined);
   return call.issue.isOpen && !over.aborted ? undefined : { kind: 'unwanted' };
-}
-
-function addressOf({ request, identity }: LiveCall): PacedAddress {
-  return { origin: request.url.origin, model: identity.model };
 }
 
 /** The batch's policy is to hold what is in doubt. */
@@ -113,6 +114,7 @@ async function dispatchOnce(
   waitFor: WaitFor,
 ): Promise<Once> {
   const deadline = new Deadline(env.limits.dispatchMs);
+  const { request, model } = askingOf(call);
   const tag = tagOf(lease.key, call.seq, call.lastDispatch);
   await failpoint('journal.intent.before', lease.key);
   const committed = await env.writer.writeIntent({
@@ -123,10 +125,11 @@ async function dispatchOnce(
     requestSha256: call.identity.sha256,
     occurrence: call.occurrence,
     afterNo,
-    method: call.request.method,
-    path: call.request.url.pathname + call.request.url.search,
-    model: call.identity.model,
-    request: call.request.body,
+    method: request.method,
+    path: request.url.pathname + request.url.search,
+    model,
+    askedModel: model === call.identity.model ? undefined : call.identity.model,
+    request: request.body,
     worstCaseUsd: hold.worstCaseUsd,
     tag,
     deadlineMs: deadline.totalMs,
@@ -139,13 +142,13 @@ async function dispatchOnce(
 
   const reception = new Reception((chunk) => passOn(call, chunk, reception));
   const end = deadline.maySend
-    ? await send(env, call.request, { tag, tagging: env.tagging }, deadline, call.brake, reception)
+    ? await send(env, request, { tag, tagging: env.tagging }, deadline, call.brake, reception)
     : ({ kind: 'not sent', error: 'too late to be sent' } as const);
   await failpoint('journal.outcome.before', lease.key);
-  const ending = endingOf(end, call.request, reception);
+  const ending = endingOf(end, request, reception);
   if (outcomeKindOf(ending) !== 'unknown' || !('message' in ending) || env.lookUp === undefined)
     return record(env, lease, call, reception, ending, hold, waitFor);
-  const proof = await proveDispatch(env, env.lookUp, tag, call.request, over);
+  const proof = await proveDispatch(env, env.lookUp, tag, request, over);
   if (proof.kind === 'unproven') {
     const inDoubt = { ...ending, message: `${ending.message}; ${proof.why}` };
     return record(env, lease, call, reception, inDoubt, hold, waitFor);
@@ -181,7 +184,8 @@ async function record(
   hold: DispatchHold,
   waitFor: WaitFor,
 ): Promise<Once> {
-  const fields = outcomeFields(ending, reception, call.request, call.identity.model, env.prices);
+  const { request, model } = askingOf(call);
+  const fields = outcomeFields(ending, reception, request, model, env.prices);
   const answers = isAnswer(ending);
   const isOfAccount = ending.kind === 'permanent for batch';
   const mayBeRecovered = fields.kind === 'unknown' && env.lookUp !== undefined; // the code must not go on from a failure that ends as an answer
@@ -198,11 +202,7 @@ async function record(
   });
   hold.settle(fields.kind, fields.costUsd);
   await failpoint('journal.outcome.after', lease.key);
-  // nobody waits for the fleet to be told: whoever asked sees this ending now, and a pace not told of comes with the next refusal
-  if (ending.kind === 'refused')
-    void env.pace
-      .noteRefusal(addressOf(call), reception.status, reception.headers, env.limits.retryAfterCapMs)
-      .catch(() => undefined);
+  tellFleet(env, call, ending, reception, fields);
   if (answers) env.onCharge(fields.costUsd);
   if (isOfAccount) {
     const why = `the provider refuses this account: ${ending.message}`;

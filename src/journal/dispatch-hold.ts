@@ -1,6 +1,7 @@
 import Big from 'big.js';
 import type { Allowance, Hold } from './allowance.ts';
 import type { JournalEnvironment } from './environment.ts';
+import { askingOf } from './fall-back.ts';
 import type { Lease } from './lease.ts';
 import type { OutgoingCall } from './live-call.ts';
 import { plainBody } from './request.ts';
@@ -13,12 +14,14 @@ export class DispatchHold {
   readonly worstCaseUsd: string;
   readonly #hold: Hold;
   readonly #noteUnderWay: (usd: Big) => void;
+  readonly #notePaid: (usd: Big) => void;
 
-  /** `noteUnderWay` hears of what is under way for the velocity limit. */
-  constructor(worstCase: Big, hold: Hold, noteUnderWay: (usd: Big) => void) {
+  /** `noteUnderWay` hears of what is under way for the velocity limit, `notePaid` of what it has cost. */
+  constructor(worstCase: Big, hold: Hold, noteUnderWay: (usd: Big) => void, notePaid: (usd: Big) => void) {
     this.worstCaseUsd = worstCase.toFixed();
     this.#hold = hold;
     this.#noteUnderWay = noteUnderWay;
+    this.#notePaid = notePaid;
     noteUnderWay(worstCase);
   }
 
@@ -37,7 +40,10 @@ export class DispatchHold {
   settle(kind: OutcomeKind, costUsd: string | undefined): void {
     if (kind === 'refused' || kind === 'not_sent') this.#hold.release();
     else if (costUsd === undefined) this.#hold.keep();
-    else this.#hold.settle(new Big(costUsd));
+    else {
+      this.#hold.settle(new Big(costUsd));
+      this.#notePaid(new Big(costUsd));
+    }
   }
 }
 
@@ -45,25 +51,27 @@ export class DispatchHold {
 export async function holdWorstCase(
   env: JournalEnvironment,
   lease: Lease,
-  { request, identity, seq }: OutgoingCall,
+  call: OutgoingCall,
   allowance: Allowance,
   over: AbortSignal,
 ): Promise<DispatchHold | { kind: 'ended'; verdict: Verdict } | { kind: 'unwanted' }> {
+  const { request, model } = askingOf(call);
   const { method, url } = request;
-  const worst = env.prices.worstCaseOf(
-    { method, path: url.pathname, body: plainBody(request) },
-    identity.model,
-    new Date(),
-  );
+  const worst = env.prices.worstCaseOf({ method, path: url.pathname, body: plainBody(request) }, model, new Date());
   if ('problem' in worst)
     return {
       kind: 'ended',
-      verdict: { kind: 'refused', message: `task ${lease.key}, call ${seq}: ${worst.problem}` },
+      verdict: { kind: 'refused', message: `task ${lease.key}, call ${call.seq}: ${worst.problem}` },
     };
+  const { batchKey } = lease;
+  if (model !== undefined) env.holds.see({ batchKey, model, taskBudget: allowance.taskBudget, ...worst });
   const result = await allowance.hold(worst.usd, over);
   if (result.kind !== 'held') return result;
   const noteUnderWay = (usd: Big) => {
-    if (allowance.countsVelocity) env.writer.held.change(lease.batchKey, usd);
+    if (allowance.countsVelocity) env.writer.held.change(batchKey, usd);
   };
-  return new DispatchHold(worst.usd, result.hold, noteUnderWay);
+  const notePaid = (usd: Big) => {
+    if (model !== undefined) env.holds.paid(batchKey, model, usd);
+  };
+  return new DispatchHold(worst.usd, result.hold, noteUnderWay, notePaid);
 }

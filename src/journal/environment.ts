@@ -2,6 +2,7 @@ import type { Pool } from 'pg';
 import type { Dispatcher } from 'undici';
 import type { Pace } from '../provider/pace.ts';
 import type { PriceBook } from '../provider/prices.ts';
+import type { HoldWatch } from './hold-watch.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import type { LookUp } from './look-up.ts';
 import type { Tagging } from './tag.ts';
@@ -48,6 +49,7 @@ export interface JournalEnvironment {
   dispatcher: Dispatcher;
   prices: PriceBook;
   pace: Pace;
+  holds: HoldWatch;
   limits: Limits;
   /** Where a dispatch in doubt is looked up before it is paid again; undefined: nowhere. */
   lookUp: LookUp | undefined;

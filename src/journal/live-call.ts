@@ -1,4 +1,6 @@
+import type { Tokens } from '../provider/pace.ts';
 import type { Brake } from './brake.ts';
+import type { Asking } from './fall-back.ts';
 import type { Issue } from './issue.ts';
 import type { RecordedCall, RecordedResponse } from './load-journal.ts';
 import type { JournaledRequest, RequestIdentity } from './request.ts';
@@ -8,13 +10,18 @@ export interface LiveCall {
   scope: string;
   identity: RequestIdentity;
   occurrence: number;
+  /** As the code made it. */
   request: JournaledRequest;
+  /** What goes out in its stead, to the batch's fall-back model; undefined: it has not fallen back. */
+  fallenBack: Asking | undefined;
   /** Of its run: looked at just before anything is sent. */
   brake: Brake;
   recorded: RecordedCall | undefined;
   /** Given when the call first goes out; a recorded call has it already. */
   seq: number | undefined;
   lastDispatch: number;
+  /** What the turn of its last dispatch took of the provider's limits. */
+  taken: Tokens;
   /** Recorded results that the code has already asked for. */
   consumed: number;
   issues: number;

@@ -16,7 +16,9 @@ export interface IntentRow {
   afterNo: number;
   method: string;
   path: string;
+  /** As it is sent; where that is to the fall-back model, `askedModel` is the one that the code named. */
   model: string | undefined;
+  askedModel: string | undefined;
   request: Uint8Array;
   /** What it costs at most: the hold taken for it. Exact decimal. */
   worstCaseUsd: string;

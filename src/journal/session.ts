@@ -1,5 +1,6 @@
 import { wakeTask } from '../lease/finish.ts';
 import { EventStreamReader } from '../provider/event-stream.ts';
+import { NO_TOKENS } from '../provider/pace.ts';
 import { classify, isEventStream } from '../provider/refusal.ts';
 import type { Allowance } from './allowance.ts';
 import { Brake } from './brake.ts';
@@ -190,6 +191,8 @@ export class Session {
       identity,
       occurrence,
       request,
+      fallenBack: undefined,
+      taken: NO_TOKENS,
       brake: this.#brake,
       recorded,
       seq: recorded?.seq,

@@ -23,7 +23,7 @@ const STEP_COLUMNS = 'batch_key, task_id, scope, kind, name, occurrence, attempt
 const OUTCOME_COLUMNS = `batch_key, task_id, seq, dispatch, kind, status, error, shown, provider_request_id, message_id, response_headers, response,
   input_tokens, output_tokens, cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cost_usd`;
 const INTENT_COLUMNS = `batch_key, task_id, seq, dispatch, scope, request_sha256, occurrence, attempt, worker_id, slot, lease_token, after_no,
-  method, path, model, request, worst_case_usd, tag, deadline_at`;
+  method, path, model, asked_model, request, worst_case_usd, tag, deadline_at`;
 
 /**
  * Writes a group as one multi-row statement. Intents pass the fence of db/migrations/0005_journal.sql, which locks their tasks: they are
@@ -162,6 +162,7 @@ function intentValues({ lease, ...row }: IntentRow): unknown[] {
     row.method,
     row.path,
     storable(row.model),
+    storable(row.askedModel),
     row.request,
     row.worstCaseUsd,
     row.tag,

@@ -13,6 +13,14 @@ export interface Funds {
   countsVelocity: boolean;
   /** What a call may ask for; more is lowered to it before it is sent. Undefined: no limit. */
   maxOutputTokens: number | undefined;
+  /** Undefined: every call asks its own model, whatever it is refused. */
+  fallBack: FallBackSetting | undefined;
+}
+
+/** The model that a call asks in the stead of its own once it was refused so often. */
+export interface FallBackSetting {
+  model: string;
+  after: number;
 }
 
 /** A task as its slot holds it. */
@@ -47,19 +55,21 @@ export async function claimTask(
     name: 'claim',
     text: `SELECT task_id AS "taskId", key, item, position, input, lease_token AS "leaseToken", first_claimed_at AS "firstClaimedAt", agent,
                   agent_options AS "agentOptions", previous_agent_sha256 AS "previousAgentSha256", allowance_usd, committed_usd, task_budget_usd, counts_velocity,
-                  max_output_tokens, undoing
+                  max_output_tokens, fall_back_model, fall_back_after, undoing
              FROM madrugada.claim_task($1, $2, $3, $4, $5)`,
     values: [request.batchKey, request.slot, request.workerId, request.agentSha256, request.after],
   });
   const [row] = rows;
   if (row === undefined) return undefined;
-  const { allowance_usd, committed_usd, task_budget_usd, counts_velocity, max_output_tokens, ...task } = row;
+  const { allowance_usd, committed_usd, task_budget_usd, counts_velocity, max_output_tokens, ...others } = row;
+  const { fall_back_model: model, fall_back_after: after, ...task } = others;
   const funds = {
     allowance: dollars(allowance_usd),
     committed: new Big(committed_usd),
     taskBudget: dollars(task_budget_usd),
     countsVelocity: counts_velocity,
     maxOutputTokens: max_output_tokens ?? undefined,
+    fallBack: model === null || after === null ? undefined : { model, after },
   };
   return { ...task, funds };
 }
@@ -70,6 +80,8 @@ type ClaimRow = Omit<ClaimedTask, 'funds'> & {
   task_budget_usd: string | null;
   counts_velocity: boolean;
   max_output_tokens: number | null;
+  fall_back_model: string | null;
+  fall_back_after: number | null;
 };
 
 function dollars(numeric: string | null): Big | undefined {

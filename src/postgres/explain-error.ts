@@ -51,6 +51,12 @@ function explainRefusal(error: DatabaseError): MadrugadaError | undefined {
   const { code = '', message } = error;
   const refusal = REFUSALS[code];
   if (refusal !== undefined) return new MadrugadaError(`${refusal} (${message})`, 3, { cause: error });
+  if (code === '08P01' && message.includes('startup parameter'))
+    return new MadrugadaError(
+      `what answers at DATABASE_URL does not take our session settings (${message}): it is a pooler such as PgBouncer; set DATABASE_URL to the server itself`,
+      3,
+      { cause: error },
+    );
   if (NOT_MIGRATED.has(code) || (code === '22023' && message.includes('"role"')))
     return new MadrugadaError(`the database lacks this version's schema (${message}); run: madrugada init`, 2, {
       cause: error,

@@ -337,6 +337,8 @@ export interface Batch {
   closed_at: Timestamp | null;
   created_at: Generated<Timestamp>;
   doubt_policy: Generated<DoubtPolicy>;
+  fall_back_after: number | null;
+  fall_back_model: string | null;
   id: string;
   lease_seconds: Generated<number>;
   loaded_in: Generated<string>;
@@ -389,6 +391,7 @@ export interface BillLine {
 
 export interface Call {
   answers: boolean | null;
+  asked_model: string | null;
   attempt: number | null;
   batch_key: string | null;
   cache_read_tokens: number | null;
@@ -425,6 +428,7 @@ export interface Call {
 
 export interface CallIntent {
   after_no: number;
+  asked_model: string | null;
   attempt: number;
   batch_key: string;
   deadline_at: Timestamp;
@@ -516,12 +520,18 @@ export interface PayAgain {
 }
 
 export interface ProviderPace {
+  input_full_at: Generated<Timestamp>;
+  input_per_minute: number | null;
   model: string;
   next_at: Generated<Timestamp>;
   origin: string;
+  output_full_at: Generated<Timestamp>;
+  output_per_minute: number | null;
   paused_until: Timestamp;
   refused_at: Timestamp;
   requests_per_minute: number | null;
+  tokens_full_at: Generated<Timestamp>;
+  tokens_per_minute: number | null;
 }
 
 export interface Rehearsal {

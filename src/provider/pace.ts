@@ -1,7 +1,12 @@
 import type { Pool } from 'pg';
 import { patiently } from '../postgres/patiently.ts';
-import { isOnAccountOfLoad, requestsPerMinute } from './rate-limits.ts';
+import { announcedLimits, countsCacheReads, isOnAccountOfLoad } from './rate-limits.ts';
 import { retryAfterMs } from './retry-after.ts';
+import type { Usage } from './usage.ts';
+
+/** Tokens that a dispatch has used, by kind; of cache reads and writes undefined where its provider does not say. */
+export type UsedTokens = Pick<Usage, 'inputTokens' | 'outputTokens'> & Partial<Record<CacheKind, number | undefined>>;
+type CacheKind = 'cacheReadTokens' | 'cacheWrite5mTokens' | 'cacheWrite1hTokens';
 
 /** Whom a dispatch goes to: what a provider counts together. */
 export interface PacedAddress {
@@ -10,8 +15,20 @@ export interface PacedAddress {
   model: string | undefined;
 }
 
-/** When a dispatch may go out: after a wait in milliseconds; or (parked) not before a moment too far off to wait for. */
-export type Turn = { kind: 'turn'; waitMs: number } | { kind: 'parked'; until: Date };
+/** Tokens that a dispatch may use at most. */
+export interface Tokens {
+  input: number;
+  output: number;
+}
+
+/**
+ * When a dispatch may go out: after a wait in milliseconds, with what it has taken of the provider's limits meanwhile; or (parked) not before
+ * a moment too far off to wait for.
+ */
+export type Turn = { kind: 'turn'; waitMs: number; taken: Tokens } | { kind: 'parked'; until: Date };
+
+/** Taken where the pace does not hold: nothing is counted. */
+export const NO_TOKENS: Tokens = { input: 0, output: 0 };
 
 /** The pause after a refusal that names none. */
 const PAUSE_MS = 1_000;
@@ -45,24 +62,28 @@ export class Pace {
     return rows.length;
   }
 
-  /** Takes the next turn at this address; one more than `mostWaitMs` away is not taken. */
-  async takeTurn(address: PacedAddress, mostWaitMs: number): Promise<Turn> {
+  /**
+   * Takes the next turn at this address, for a dispatch that may use so many tokens (asked only where the pace holds); one more than
+   * `mostWaitMs` away is not taken.
+   */
+  async takeTurn(address: PacedAddress, most: () => Tokens, mostWaitMs: number): Promise<Turn> {
     const { origin } = address;
     const model = nameOf(address);
-    if (!this.#paced.has(keyOf(origin, model))) return { kind: 'turn', waitMs: 0 };
+    if (!this.#paced.has(keyOf(origin, model))) return AT_ONCE;
     const news = this.#news;
+    const taken = most();
     const { rows } = await patiently(() =>
       this.#pool.query<{ granted: boolean; wait_ms: number; at: Date }>(
-        'SELECT granted, wait_ms, at FROM madrugada.take_turn($1, $2, $3)',
-        [origin, model, mostWaitMs],
+        'SELECT granted, wait_ms, at FROM madrugada.take_turn($1, $2, $3, $4, $5)',
+        [origin, model, taken.input, taken.output, mostWaitMs],
       ),
     );
     const [turn] = rows;
     if (turn === undefined) {
       if (news === this.#news) this.#paced.delete(keyOf(origin, model)); // else it was refused again since the database looked
-      return { kind: 'turn', waitMs: 0 };
+      return AT_ONCE;
     }
-    return turn.granted ? { kind: 'turn', waitMs: turn.wait_ms } : { kind: 'parked', until: turn.at };
+    return turn.granted ? { kind: 'turn', waitMs: turn.wait_ms, taken } : { kind: 'parked', until: turn.at };
   }
 
   /** Tells the fleet of a refusal, if it was on account of load. What the provider asks to wait is believed up to `capMs`. */
@@ -76,13 +97,73 @@ export class Pace {
     const { origin } = address;
     const model = nameOf(address);
     const pauseMs = Math.min(retryAfterMs(headers, new Date()) ?? PAUSE_MS, capMs);
-    const rate = requestsPerMinute(headers);
-    await patiently(() =>
-      this.#pool.query('SELECT madrugada.note_refusal($1, $2, $3, $4)', [origin, model, pauseMs, rate]),
-    );
+    await this.#note(origin, model, pauseMs, headers, NO_TOKENS, NO_USE);
     this.#news += 1;
     this.#paced.add(keyOf(origin, model));
   }
+
+  /**
+   * Tells the fleet, where the pace holds, what a dispatch has used of what its turn took (undefined: nothing), and what its provider
+   * announces to be left. To be called at its end, but not where nobody knows what became of it: then it counts as having used all.
+   */
+  async noteUse(
+    address: PacedAddress,
+    taken: Tokens,
+    usage: UsedTokens | undefined,
+    headers: Record<string, string>,
+  ): Promise<void> {
+    const { origin } = address;
+    const model = nameOf(address);
+    if (this.#paced.has(keyOf(origin, model)))
+      await this.#note(origin, model, null, headers, taken, usage ? useOf(usage, headers) : NO_USE);
+  }
+
+  async #note(
+    origin: string,
+    model: string,
+    pauseMs: number | null,
+    headers: Record<string, string>,
+    taken: Tokens,
+    used: Use,
+  ): Promise<void> {
+    const announced = JSON.stringify(announcedLimits(headers));
+    await patiently(() =>
+      this.#pool.query('SELECT madrugada.note_pace($1, $2, $3, $4, $5, $6, $7, $8, $9)', [
+        origin,
+        model,
+        pauseMs,
+        announced,
+        taken.input,
+        taken.output,
+        used.input,
+        used.output,
+        used.tokens,
+      ]),
+    );
+  }
+}
+
+const AT_ONCE: Turn = { kind: 'turn', waitMs: 0, taken: NO_TOKENS };
+
+/** What a dispatch has used of each of its provider's limits of tokens. */
+interface Use extends Tokens {
+  /** Of input and output together. */
+  tokens: number;
+}
+
+const NO_USE: Use = { input: 0, output: 0, tokens: 0 };
+
+/** What was read from the cache is never of the limit of input alone, which only Anthropic has. */
+function useOf(usage: UsedTokens, headers: Record<string, string>): Use {
+  const {
+    inputTokens,
+    outputTokens: output,
+    cacheReadTokens = 0,
+    cacheWrite5mTokens = 0,
+    cacheWrite1hTokens = 0,
+  } = usage;
+  const input = inputTokens + cacheWrite5mTokens + cacheWrite1hTokens;
+  return { input, output, tokens: input + output + (countsCacheReads(headers) ? cacheReadTokens : 0) };
 }
 
 /** As the table keeps it: PostgreSQL's text has no NUL. */

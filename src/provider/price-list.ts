@@ -18,6 +18,8 @@ const count = z.int().positive();
 
 const priceSchema = z.strictObject({
   valid_from: z.iso.date(),
+  /** For people: such as where the date is from. */
+  comment: z.string().optional(),
   ...tokens,
   /** Prices of the whole of a request with more input tokens. */
   above: z.array(z.strictObject({ input_tokens: count, ...tokens })).default([]),
@@ -27,6 +29,7 @@ const priceSchema = z.strictObject({
 
 const listSchema = z.strictObject({
   source: z.string().optional(),
+  comment: z.string().optional(),
   models: z
     .array(
       z.strictObject({

@@ -35,20 +35,25 @@ export class PriceBook {
   }
 
   /**
-   * The most that a request can cost in dollars, and the most output it can have: what is set aside before it is sent. A `problem` says why
+   * The most that a request can cost in dollars, and the most input and output it can have: what is set aside before it is sent. A `problem` says why
    * there is no such figure, and what to do about it.
    */
   worstCaseOf(request: PricedRequest, model: string | undefined, at: Date): WorstCase {
-    if (isFreeRequest(request)) return { usd: new Big(0), outputTokens: 0 };
+    if (isFreeRequest(request)) return { usd: new Big(0), inputTokens: 0, outputTokens: 0 };
     if (model === undefined)
       return { problem: `${request.method} ${request.path} names no model, so what it may cost is not known` };
     const price = this.#find(model, at);
-    if (price !== undefined) return worstCaseAt(price, request);
-    return {
-      problem:
-        `the price of model ${model} is not known. Put this line, with its prices in dollars per million tokens, into a file, ` +
-        `and run madrugada price load FILE --by WHO: ${priceLine(model, at)}`,
-    };
+    return price === undefined ? { problem: unknownPrice(model, at) } : worstCaseAt(price, request);
+  }
+
+  /** The most output tokens that a model writes for one request; undefined where it is not known. */
+  mostOutputOf(model: string, at: Date): number | undefined {
+    return this.#find(model, at)?.maxOutputTokens;
+  }
+
+  /** Why what a model costs cannot be said, and what to do about it; undefined where it can. */
+  problemOf(model: string, at: Date): string | undefined {
+    return this.#find(model, at) === undefined ? unknownPrice(model, at) : undefined;
   }
 
   #find(model: string, at: Date): ModelPrice | undefined {
@@ -58,6 +63,13 @@ export class PriceBook {
     }
     return undefined;
   }
+}
+
+function unknownPrice(model: string, at: Date): string {
+  return (
+    `the price of model ${model} is not known. Put this line, with its prices in dollars per million tokens, into a file, ` +
+    `and run madrugada price load FILE --by WHO: ${priceLine(model, at)}`
+  );
 }
 
 /**

@@ -15,7 +15,7 @@ export interface PricedRequest {
 }
 
 /** The most a request can cost, or why that cannot be said and what to do. */
-export type WorstCase = { usd: Big; outputTokens: number } | { problem: string };
+export type WorstCase = { usd: Big; inputTokens: number; outputTokens: number } | { problem: string };
 
 const MILLIONTH = new Big('0.000001');
 
@@ -34,7 +34,7 @@ export function worstCaseAt(price: ModelPrice, { body }: PricedRequest): WorstCa
     const tools = boundServerTools(price, request);
     const input = boundInput(price, request, body.length, tools);
     const outputTokens = boundOutput(price, request);
-    return { usd: dearest(price, request, input, outputTokens, tools), outputTokens };
+    return { usd: dearest(price, request, input, outputTokens, tools), inputTokens: input.tokens, outputTokens };
   } catch (error) {
     if (error instanceof Unbounded) return { problem: `what it may cost has no bound: ${error.message}` };
     throw error;

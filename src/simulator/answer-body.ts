@@ -5,6 +5,8 @@ export type Answer = {
   readonly messageId: string;
   readonly model: string;
   readonly text: string;
+  /** The text ends where the request's `max_tokens` did. */
+  readonly isCut: boolean;
   readonly charge: Charge;
 };
 
@@ -13,9 +15,28 @@ const MAX_DELTAS = 16;
 /** ...and short answers are not chopped finer than this, in UTF-16 units. */
 const MIN_DELTA_LENGTH = 24;
 
+/** As English text has it, about. */
+const UNITS_PER_TOKEN = 4;
+
+/** The text that `tokens` output tokens have room for, in UTF-16 units; a pair of surrogates stays whole. */
+export function cutToTokens(text: string, tokens: number): string {
+  const most = tokens * UNITS_PER_TOKEN;
+  if (text.length <= most) return text;
+  const cut = text.slice(0, most);
+  return cut.isWellFormed() || !text.isWellFormed() ? cut : cut.slice(0, -1);
+}
+
+type StopReason = 'end_turn' | 'max_tokens';
+
+function stopReasonOf({ isCut }: Answer): StopReason {
+  return isCut ? 'max_tokens' : 'end_turn';
+}
+
 /** The answer as the body of a plain response. */
 export function answerAsJson(answer: Answer): string {
-  return JSON.stringify(messageOf(answer, [{ type: 'text', text: answer.text, citations: null }], 'end_turn'));
+  return JSON.stringify(
+    messageOf(answer, [{ type: 'text', text: answer.text, citations: null }], stopReasonOf(answer)),
+  );
 }
 
 /** The answer as server-sent events. As at the real provider, only the last count of output tokens is the true one. */
@@ -30,14 +51,14 @@ export function answerAsEvents(answer: Answer): string {
     ),
     event('content_block_stop', { index: 0 }),
     event('message_delta', {
-      delta: { stop_reason: 'end_turn', stop_sequence: null, stop_details: null, container: null },
+      delta: { stop_reason: stopReasonOf(answer), stop_sequence: null, stop_details: null, container: null },
       usage: usageOf(answer.charge, answer.charge.outputTokens),
     }),
     event('message_stop'),
   ].join('');
 }
 
-function messageOf(answer: Answer, content: readonly object[], stopReason: 'end_turn' | null) {
+function messageOf(answer: Answer, content: readonly object[], stopReason: StopReason | null) {
   return {
     id: answer.messageId,
     type: 'message',

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
-import { type Answer, answerAsEvents, answerAsJson } from './answer-body.ts';
+import { type Answer, answerAsEvents, answerAsJson, cutToTokens } from './answer-body.ts';
 import { answerText } from './answer-text.ts';
 import type { BillFile } from './bill-file.ts';
 import { deliver, JSON_TYPE, STREAM_TYPE } from './delivery.ts';
@@ -116,8 +116,12 @@ export class MessagesEndpoint {
   }
 
   #produce(request: MessageRequest, digest: string, plan: Plan): Answer {
-    const text = this.#textFor(request, digest, plan.answerBytes);
-    return { messageId: newId('msg'), model: request.model, text, charge: chargeFor(request.model) };
+    const { model, max_tokens: maxTokens } = request;
+    const whole = this.#textFor(request, digest, plan.answerBytes);
+    // a wish for so many bytes is granted, whatever the limit
+    const text = plan.answerBytes === undefined ? cutToTokens(whole, maxTokens) : whole;
+    const isCut = text.length < whole.length;
+    return { messageId: newId('msg'), model, text, isCut, charge: chargeFor(model, maxTokens) };
   }
 
   #textFor(request: MessageRequest, digest: string, bytes: number | undefined): string {

@@ -1,6 +1,6 @@
 import Big from 'big.js';
 
-/** What one answer of a model costs here. Fixed per model, so that a night's total is a round figure. */
+/** What one answer of a model costs here. Fixed per model, so that a night's total is a round figure, unless its request asks for less output. */
 export type Charge = {
   readonly inputTokens: number;
   readonly outputTokens: number;
@@ -21,18 +21,35 @@ type ListedModel = keyof typeof PRICE_LIST;
 /** The models on the price list, in its order. */
 export const LISTED_MODELS = Object.keys(PRICE_LIST) as readonly ListedModel[];
 
-/** Computed once: decimals on every request would cost more than the rest of the answer. */
-const CHARGES: ReadonlyMap<string, Charge> = new Map(LISTED_MODELS.map((model) => [model, price(model)]));
+/** Of whole answers. Computed once: decimals on every request would cost more than the rest of the answer. */
+const CHARGES: ReadonlyMap<string, Charge> = new Map(
+  LISTED_MODELS.map((model) => [model, price(model, PRICE_LIST[model].outputTokens)]),
+);
 
-const UNLISTED_CHARGE = price('claude-sonnet-4-5');
+/** What a model costs that is not on the list. */
+const UNLISTED: ListedModel = 'claude-sonnet-4-5';
 
-/** The charge for one answer of `model`; a dated snapshot costs what its model costs, an unknown model what sonnet costs. */
-export function chargeFor(model: string): Charge {
-  return CHARGES.get(model) ?? CHARGES.get(model.replace(/-\d{8}$/, '')) ?? UNLISTED_CHARGE;
+/**
+ * The charge for one answer of `model` to a request that asks for `maxTokens` of output at most: never for more output than that. A dated
+ * snapshot costs what its model costs, an unknown model what sonnet costs.
+ */
+export function chargeFor(model: string, maxTokens: number): Charge {
+  const listed = [model, model.replace(/-\d{8}$/, ''), UNLISTED].find(isListed) ?? UNLISTED;
+  const usual = CHARGES.get(listed);
+  return usual !== undefined && usual.outputTokens <= maxTokens ? usual : price(listed, maxTokens);
 }
 
-function price(model: ListedModel): Charge {
-  const { input, output, inputTokens, outputTokens } = PRICE_LIST[model];
+/** The input tokens of any request to `model`. */
+export function inputTokensOf(model: string): number {
+  return chargeFor(model, 0).inputTokens;
+}
+
+function isListed(model: string): model is ListedModel {
+  return Object.hasOwn(PRICE_LIST, model);
+}
+
+function price(model: ListedModel, outputTokens: number): Charge {
+  const { input, output, inputTokens } = PRICE_LIST[model];
   const costUsd = new Big(input).times(inputTokens).plus(new Big(output).times(outputTokens)).div(1_000_000).toFixed();
   return { inputTokens, outputTokens, costUsd };
 }

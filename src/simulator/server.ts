@@ -9,7 +9,7 @@ import { answerLookUp, lookedUpTag } from './look-up.ts';
 import { parseCountRequest } from './message-request.ts';
 import { MessagesEndpoint } from './messages-endpoint.ts';
 import type { Latency } from './plan.ts';
-import { chargeFor, LISTED_MODELS } from './price-list.ts';
+import { inputTokensOf, LISTED_MODELS } from './price-list.ts';
 import { SimulatorError } from './simulator-error.ts';
 
 export type SimulatorOptions = {
@@ -148,7 +148,7 @@ async function route(
 function countTokens(response: ServerResponse, requestId: string, body: Buffer): void {
   const parsed = parseCountRequest(body);
   if (typeof parsed === 'string') sendError(response, requestId, 400, 'invalid_request_error', parsed);
-  else sendJson(response, requestId, { input_tokens: chargeFor(parsed.model).inputTokens });
+  else sendJson(response, requestId, { input_tokens: inputTokensOf(parsed.model) });
 }
 
 function modelList(): object {

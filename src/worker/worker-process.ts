@@ -4,8 +4,10 @@ import { Agent as HttpAgent } from 'undici';
 import type { ProviderAccess } from '../agent/task.ts';
 import type { AlertChannels } from '../batch/alert-channels.ts';
 import { deliverAlerts } from '../batch/deliver-alerts.ts';
+import type { Queryable } from '../batch/queryable.ts';
 import { MadrugadaError, messageOf } from '../errors.ts';
 import type { JournalEnvironment, Limits } from '../journal/environment.ts';
+import { HoldWatch } from '../journal/hold-watch.ts';
 import { JournalWriter } from '../journal/journal-writer.ts';
 import type { LookUp } from '../journal/look-up.ts';
 import type { Tagging } from '../journal/tag.ts';
@@ -112,11 +114,13 @@ export class WorkerProcess {
     try {
       await requireSchema(client);
       const { rows } = await client.query<{ same: boolean }>('SELECT madrugada.check_server_identity() AS same');
-      if (!rows[0]?.same)
+      if (!rows[0]?.same) {
+        await this.#tell(client); // nobody else will: no worker gets further than this
         throw new MadrugadaError(
           'the database is not the server it was: a restored backup or a failover may have lost its last records. Everything is stopped; see the runbook, "restored database"',
           1,
         );
+      }
       const workerId = await registerWorker(client, thisProcess());
       this.#options.onRegistered(workerId);
       return workerId;
@@ -135,6 +139,7 @@ export class WorkerProcess {
       dispatcher,
       prices: await readPrices(pool),
       pace,
+      holds: new HoldWatch((batch, message) => this.#options.log.warn({ batch }, message)),
       limits,
       lookUp,
       tagging,
@@ -193,16 +198,11 @@ export class WorkerProcess {
 
   /** Alerts go out while the worker runs, and once more at its end: what stopped the last batch is told before the worker is gone. */
   #deliverRegularly(pool: Pool): { end(): Promise<void> } {
-    const { alertChannels, log } = this.#options;
     let round: Promise<unknown> | undefined;
     const deliver = () => {
-      round ??= deliverAlerts(pool, alertChannels, ({ alertId, channel, error }) =>
-        log.warn({ alert: alertId, channel, err: error }, 'an alert could not be delivered; it is tried again'),
-      )
-        .catch((error: unknown) => log.debug({ err: messageOf(error) }, 'no alerts this time')) // the database is away
-        .finally(() => {
-          round = undefined;
-        });
+      round ??= this.#tell(pool).finally(() => {
+        round = undefined;
+      });
       return round;
     };
     const delivering = setInterval(deliver, DELIVER_MS);
@@ -213,6 +213,18 @@ export class WorkerProcess {
         await deliver();
       },
     };
+  }
+
+  /** Delivers the alerts that are due; never rejects. */
+  async #tell(database: Queryable): Promise<void> {
+    const { alertChannels, log } = this.#options;
+    try {
+      await deliverAlerts(database, alertChannels, ({ alertId, channel, error }) =>
+        log.warn({ alert: alertId, channel, err: error }, 'an alert could not be delivered; it is tried again'),
+      );
+    } catch (error) {
+      log.debug({ err: messageOf(error) }, 'no alerts this time'); // the database is away
+    }
   }
 
   async #learnPace(pace: Pace): Promise<void> {

@@ -49,7 +49,7 @@ async function deliver(channels: Partial<AlertChannels>): Promise<{ delivered: n
   const client = await openClient({ url: db.url, as: 'worker', applicationName: 'test alerts' });
   const failures: DeliveryFailure[] = [];
   try {
-    const all = { webhook: undefined, command: undefined, ...channels };
+    const all = { webhook: undefined, command: undefined, mail: undefined, ...channels };
     return { delivered: await deliverAlerts(client, all, (failure) => failures.push(failure)), failures };
   } finally {
     await client.end();

@@ -52,6 +52,7 @@ test('the list names each dispatch in doubt, and what to do next as the bill com
       },
       expect.objectContaining({ seq: 2, sender_at_work: true, next: expect.stringContaining('wait') }),
     ],
+    exposure: { calls: 1, dispatches: 1, usd: '0.25', unbounded: 0 },
   });
   await night.bill({ tag: night.tag(1, 2), usd: '0.0164' });
   expect((await madrugada('doubt', 'list', night.batch)).stdout).toMatch(
@@ -99,19 +100,21 @@ test.each([
   });
 });
 
-test('audit, status and batch show say in one sentence what could have been paid twice', async () => {
+test('audit, status, batch show and doubt list say in one sentence what could have been paid twice', async () => {
   const night = await nightInDoubt();
   const sentence = 'at most US$ 0.25 could have been paid twice: 1 call, by 1 dispatch in doubt';
   for (const command of [
     ['audit', night.batch],
     ['status', night.batch],
     ['batch', 'show', night.batch],
+    ['doubt', 'list', night.batch],
   ])
     expect((await madrugada(...command)).stdout).toContain(sentence);
   const exposure = { calls: 1, dispatches: 1, usd: '0.25', unbounded: 0 };
   expect(await json('audit', night.batch)).toMatchObject({ exposure });
   expect(await json('status', night.batch)).toMatchObject({ batches: [{ exposure }] });
   expect(await json('batch', 'show', night.batch)).toMatchObject({ exposure });
+  expect(await json('doubt', 'list', night.batch)).toMatchObject({ exposure });
 });
 
 test('a night concludes with what could have been paid twice', async () => {

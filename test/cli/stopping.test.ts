@@ -63,7 +63,11 @@ test('an alert is listed and stands in the status until it is acknowledged', asy
   expect(status.stdout).toMatch(new RegExp(`ALERT ${id}, .*, account of batch ${batch}: HTTP 401`));
   expect(acknowledged).toEqual({ alert: id, changed: true });
   expect(await json('alert', 'list')).toEqual([]);
-  expect(await json('alert', 'list', '--all')).toMatchObject([{ id, acknowledged_by: 'Ana', ack_note: 'key renewed' }]);
+  expect((await json('alert', 'list', '--all')).at(-1)).toMatchObject({
+    id,
+    acknowledged_by: 'Ana',
+    ack_note: 'key renewed',
+  });
   expect((await madrugada('status')).stdout).not.toContain('ALERT');
 });
 

@@ -1,6 +1,7 @@
 import Big from 'big.js';
 import { afterEach, expect, test } from 'vitest';
 import type { Task } from '../../src/agent/task.ts';
+import { openAlerts } from '../../src/batch/alerts.ts';
 import { monthMoney } from '../../src/batch/budget.ts';
 import { kindsOf, loadTestBatch, taskOf } from '../support/attempts.ts';
 import { ask, fetchBody, fetchMessage, journalBench } from '../support/journal-bench.ts';
@@ -21,6 +22,10 @@ async function worstCase(): Promise<string> {
   const worker = await bench.workers.add();
   await worker.attempt(batch, (task) => ask(task, 'question'));
   return (await worstCasesOf(bench.db, batch))[0]?.toFixed() ?? '';
+}
+
+async function alertKinds(batch: string): Promise<string[]> {
+  return (await openAlerts(bench.db.pool)).filter(({ batchKey }) => batchKey === batch).map(({ kind }) => kind);
 }
 
 test('while a call is under way its worst case is held, and afterwards what it cost is spent', async () => {
@@ -83,6 +88,7 @@ test('when nothing can go on with what is left, the batch is stopped, and says w
     state: 'stopped',
     reason: expect.stringContaining('the budget of the batch is used up: US$ 0.000001 are left'),
   });
+  expect(await alertKinds(batch)).toEqual(['budget']);
 });
 
 test('a batch whose waiting task is awake again, or runs, is not stopped for lack of money', async () => {
@@ -285,6 +291,7 @@ test('more than may be spent in ten minutes stops the batch', async () => {
     state: 'stopped',
     reason: 'US$ 0.00022 were spent or held within ten minutes, and its limit is US$ 0.00015',
   });
+  expect(await alertKinds(batch)).toEqual(['velocity']);
 });
 
 test('what is held for calls under way counts as spent in these ten minutes', async () => {

@@ -17,13 +17,8 @@ async function attempts(batch: string, ...runs: (() => unknown)[]): Promise<void
   for (const run of runs) await bench.worker.attempt(batch, run);
 }
 
-async function batchThatStopsAfter(failures: number): Promise<string> {
-  const batch = await loadTestBatch(bench.db, { tasks: 12, maxAttempts: 1 });
-  await bench.db.pool.query('UPDATE madrugada.batch SET stop_after_failures = $2 WHERE batch_key = $1', [
-    batch,
-    failures,
-  ]);
-  return batch;
+function batchThatStopsAfter(failures: number): Promise<string> {
+  return loadTestBatch(bench.db, { tasks: 12, maxAttempts: 1, stopAfterFailures: failures });
 }
 
 const stateOf = async (batch: string) => (await findBatch(bench.db.pool, batch)).state;

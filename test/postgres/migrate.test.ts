@@ -5,9 +5,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openClient } from '../../src/postgres/connect.ts';
 import { migrate, requireSchema } from '../../src/postgres/migrate.ts';
 import { migrationsFolder } from '../../src/postgres/migration-files.ts';
+import { dumpSchema } from '../../src/postgres/schema-dump.ts';
 import { runCommand, startCommand } from '../support/command.ts';
 import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../support/database.ts';
-import { dumpSchema } from '../support/schema-dump.ts';
 import { until } from '../support/until.ts';
 
 const ALL = readdirSync(migrationsFolder()).sort();

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openClient } from '../../src/postgres/connect.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { packageRoot } from '../../src/postgres/package-root.ts';
+import { DUMPED_VERSION, dumpSchema, serverVersion } from '../../src/postgres/schema-dump.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
-import { DUMPED_VERSION, dumpSchema, serverVersion } from '../support/schema-dump.ts';
 
 let db: TestDatabase;
 beforeAll(async () => {

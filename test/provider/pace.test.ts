@@ -1,10 +1,12 @@
 import type { Pool } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openPool } from '../../src/postgres/connect.ts';
-import { Pace, type Turn } from '../../src/provider/pace.ts';
+import { NO_TOKENS, Pace, type Tokens, type Turn } from '../../src/provider/pace.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { moveClock } from '../support/move-clock.ts';
 
+const nothing = () => NO_TOKENS;
+const AT_ONCE = { kind: 'turn', waitMs: 0, taken: NO_TOKENS };
 const CAP_MS = 3_600_000;
 const MINUTE_MS = 60_000;
 const WEEK_MS = 7 * 24 * 60 * MINUTE_MS;
@@ -44,7 +46,7 @@ async function refuse(address: Address, headers: Record<string, string> = {}, st
 async function momentsOf(paces: Pace[], address: Address, count: number): Promise<number[]> {
   const start = performance.now();
   const moments = Array.from({ length: count }, async (_, index) => {
-    const turn = await (paces[index % paces.length] as Pace).takeTurn(address, WEEK_MS);
+    const turn = await (paces[index % paces.length] as Pace).takeTurn(address, nothing, WEEK_MS);
     return performance.now() - start + waitOf(turn);
   });
   return (await Promise.all(moments)).sort((a, b) => a - b);
@@ -113,7 +115,7 @@ test('a shorter pause does not cut a longer one short', async () => {
   await refuse(address, { 'retry-after': '600' });
   await refuse(address, { 'retry-after': '1' });
   const [pace] = await fleet(1);
-  expect(waitOf(await pace.takeTurn(address, WEEK_MS))).toBeGreaterThan(590_000);
+  expect(waitOf(await pace.takeTurn(address, nothing, WEEK_MS))).toBeGreaterThan(590_000);
 });
 
 test('a turn too far off to wait for says until when, and takes nobody’s place', async () => {
@@ -121,7 +123,7 @@ test('a turn too far off to wait for says until when, and takes nobody’s place
   await refuse(address, { 'retry-after': '600', 'x-ratelimit-limit-requests': '60' });
   const [pace] = await fleet(1);
   const before = await nextAt(address);
-  const turn = await pace.takeTurn(address, MINUTE_MS);
+  const turn = await pace.takeTurn(address, nothing, MINUTE_MS);
 
   expect(turn.kind === 'parked' && turn.until.getTime() - Date.now()).toBeGreaterThan(590_000);
   expect(await nextAt(address)).toEqual(before);
@@ -131,7 +133,7 @@ test('another model of the same provider is not slowed down', async () => {
   const address = newAddress();
   await refuse(address, { 'retry-after': '600' });
   const [pace] = await fleet(1);
-  expect(await pace.takeTurn({ ...address, model: 'claude-opus-4-1' }, 0)).toEqual({ kind: 'turn', waitMs: 0 });
+  expect(await pace.takeTurn({ ...address, model: 'claude-opus-4-1' }, nothing, 0)).toEqual(AT_ONCE);
 });
 
 /** A worker whose round trips to the database are counted. */
@@ -147,13 +149,13 @@ function countedPace() {
 test('before the first refusal a turn costs no round trip to the database', async () => {
   const { counted, pace } = countedPace();
   const address = newAddress();
-  await pace.takeTurn(address, 0);
+  await pace.takeTurn(address, nothing, 0);
   await pace.noteRefusal(address, 500, {}, CAP_MS);
-  await pace.takeTurn(address, 0);
+  await pace.takeTurn(address, nothing, 0);
   expect(counted.queries).toBe(0);
 
   await pace.noteRefusal(address, 429, {}, CAP_MS);
-  await pace.takeTurn(address, MINUTE_MS);
+  await pace.takeTurn(address, nothing, MINUTE_MS);
   expect(counted.queries).toBe(2);
 });
 
@@ -161,7 +163,155 @@ test('a model whose name is too long or has a NUL is paced like any other', asyn
   const address = { ...newAddress(), model: `\0${'m'.repeat(10_000)}` };
   await refuse(address, { 'retry-after': '600' });
   const [pace] = await fleet(1);
-  expect((await pace.takeTurn(address, 0)).kind).toBe('parked');
+  expect((await pace.takeTurn(address, nothing, 0)).kind).toBe('parked');
+});
+
+/** Anthropic's headers for a limit of output tokens a minute. */
+function outputLimit(limit: number, remaining?: number): Record<string, string> {
+  return {
+    'anthropic-ratelimit-output-tokens-limit': String(limit),
+    ...(remaining !== undefined && { 'anthropic-ratelimit-output-tokens-remaining': String(remaining) }),
+    'anthropic-ratelimit-requests-limit': '6000000', // not what is short
+    'retry-after': '0.001',
+  };
+}
+
+const writing = (output: number) => () => ({ input: 0, output });
+const reading = (input: number) => () => ({ input, output: 0 });
+
+/** The waits, in milliseconds, of turns for these tokens each, taken by all workers at once. */
+async function waitsOf(paces: Pace[], address: Address, most: () => Tokens, count: number): Promise<number[]> {
+  const turns = Array.from({ length: count }, (_, index) =>
+    (paces[index % paces.length] as Pace).takeTurn(address, most, WEEK_MS),
+  );
+  return (await Promise.all(turns)).map(waitOf).sort((a, b) => a - b);
+}
+
+const SECOND_MS = 1_000;
+
+test('workers together are never granted more output tokens in any minute than announced, and no fewer over a night', async () => {
+  const address = newAddress();
+  const start = performance.now();
+  await refuse(address, outputLimit(6_000));
+  const waits = await waitsOf(await fleet(5), address, writing(500), 60);
+  const slack = performance.now() - start;
+
+  // the bucket was empty when the provider refused: 100 tokens a second come back, so each turn is 5 s after the one before
+  expect(waits[0]).toBeGreaterThan(5 * SECOND_MS - slack - 100);
+  for (const [index, wait] of waits.entries()) {
+    expect(wait).toBeGreaterThan((index + 1) * 5 * SECOND_MS - slack - 100);
+    expect(wait).toBeLessThanOrEqual((index + 1) * 5 * SECOND_MS + 100);
+  }
+});
+
+test('input tokens have a bucket of their own, and so have both together', async () => {
+  const [ofInput, ofBoth] = [newAddress(), newAddress()];
+  await refuse(ofInput, {
+    'anthropic-ratelimit-input-tokens-limit': '6000',
+    'anthropic-ratelimit-requests-limit': '600000',
+  });
+  await refuse(ofBoth, { 'x-ratelimit-limit-tokens': '6000', 'x-ratelimit-limit-requests': '600000' });
+  const [pace] = await fleet(1);
+
+  expect(waitOf(await pace.takeTurn(ofInput, writing(6_000), WEEK_MS))).toBeLessThan(2 * SECOND_MS);
+  expect(waitOf(await pace.takeTurn(ofInput, reading(3_000), WEEK_MS))).toBeGreaterThan(25 * SECOND_MS);
+  expect(waitOf(await pace.takeTurn(ofBoth, () => ({ input: 2_000, output: 1_000 }), WEEK_MS))).toBeGreaterThan(
+    25 * SECOND_MS,
+  );
+});
+
+test('what the provider says is left may be used at once', async () => {
+  const address = newAddress();
+  await refuse(address, outputLimit(6_000, 4_000));
+  const waits = await waitsOf(await fleet(4), address, writing(1_000), 6);
+
+  expect(waits.slice(0, 4).every((wait) => wait < 2 * SECOND_MS)).toBe(true);
+  expect(waits[4]).toBeGreaterThan(2 * SECOND_MS);
+  expect(waits[5]).toBeGreaterThan(12 * SECOND_MS);
+});
+
+test('what a dispatch has not used of what its turn took is put back for the next', async () => {
+  const address = newAddress();
+  await refuse(address, outputLimit(6_000, 6_000));
+  const [one, other] = (await fleet(2)) as [Pace, Pace];
+  const turn = await one.takeTurn(address, writing(6_000), WEEK_MS);
+  const before = await other.takeTurn(address, writing(3_000), 0);
+  if (turn.kind === 'parked') throw new Error('parked');
+  await one.noteUse(address, turn.taken, { inputTokens: 9, outputTokens: 60 }, outputLimit(6_000));
+
+  expect(before.kind).toBe('parked');
+  expect(waitOf(await other.takeTurn(address, writing(5_940), WEEK_MS))).toBe(0);
+});
+
+test('a dispatch that was refused puts back all it took', async () => {
+  const address = newAddress();
+  await refuse(address, outputLimit(6_000, 6_000));
+  const [pace] = await fleet(1);
+  const turn = await pace.takeTurn(address, writing(6_000), WEEK_MS);
+  if (turn.kind === 'parked') throw new Error('parked');
+  await pace.noteUse(address, turn.taken, undefined, {});
+  expect(waitOf(await pace.takeTurn(address, writing(5_900), WEEK_MS))).toBe(0);
+});
+
+test('a bucket is never taken to be fuller than the provider says, whoever else has used it', async () => {
+  const address = newAddress();
+  await refuse(address, outputLimit(6_000, 6_000));
+  const [pace] = await fleet(1);
+  await pace.noteUse(address, NO_TOKENS, { inputTokens: 1, outputTokens: 1 }, outputLimit(6_000, 1_000));
+  expect(waitOf(await pace.takeTurn(address, writing(3_000), WEEK_MS))).toBeGreaterThan(15 * SECOND_MS);
+});
+
+test('prompts that were read from the cache are not counted against Anthropic’s limit', async () => {
+  const address = newAddress();
+  const headers = {
+    ...outputLimit(6_000, 6_000),
+    'anthropic-ratelimit-tokens-limit': '6000',
+    'anthropic-ratelimit-tokens-remaining': '6000',
+  };
+  await refuse(address, headers);
+  const [pace] = await fleet(1);
+  const turn = await pace.takeTurn(address, reading(6_000), WEEK_MS);
+  if (turn.kind === 'parked') throw new Error('parked');
+  await pace.noteUse(address, turn.taken, { inputTokens: 10, outputTokens: 0, cacheReadTokens: 5_990 }, headers);
+  expect(waitOf(await pace.takeTurn(address, reading(5_900), WEEK_MS))).toBe(0);
+});
+
+test('a dispatch that may use more than a minute’s worth goes out with a full bucket, and keeps the next for a minute at most', async () => {
+  const address = newAddress();
+  await refuse(address, outputLimit(6_000));
+  const waits = await waitsOf(await fleet(1), address, writing(128_000), 2);
+  expect(waits[0]).toBeGreaterThan(55 * SECOND_MS);
+  expect(waits[0]).toBeLessThanOrEqual(MINUTE_MS);
+  expect(waits[1]).toBeGreaterThan(115 * SECOND_MS);
+  expect(waits[1]).toBeLessThanOrEqual(2 * MINUTE_MS);
+});
+
+test('a turn too far off for its tokens takes nobody’s', async () => {
+  const address = newAddress();
+  await refuse(address, outputLimit(6_000, 1_000));
+  const [pace] = await fleet(1);
+  expect((await pace.takeTurn(address, writing(6_000), 0)).kind).toBe('parked');
+  expect(waitOf(await pace.takeTurn(address, writing(1_000), WEEK_MS))).toBeLessThan(2 * SECOND_MS);
+});
+
+test('a day’s limit with something left does not slow the fleet down to its average; used up, it does', async () => {
+  const address = newAddress();
+  const daily = { 'x-ratelimit-limit-requests': '1440', 'x-ratelimit-reset-requests': '20h', 'retry-after': '0.001' };
+  const [pace] = await fleet(1);
+  await refuse(address, { ...daily, 'x-ratelimit-remaining-requests': '0' });
+  await pace.refresh();
+  const used = await momentsOf([pace], address, 3);
+  await refuse(address, { ...daily, 'x-ratelimit-remaining-requests': '700' });
+  const left = await momentsOf([pace], address, 3);
+
+  expect(used[2]).toBeGreaterThan(115 * SECOND_MS);
+  expect(left[2]).toBeLessThan(30 * SECOND_MS);
+});
+
+test('how a dispatch ended costs no round trip where the pace does not hold', async () => {
+  const { counted, pace } = countedPace();
+  await pace.noteUse(newAddress(), NO_TOKENS, { inputTokens: 1, outputTokens: 1 }, {});
+  expect(counted.queries).toBe(0);
 });
 
 // the last one: the clock is the whole database's
@@ -170,12 +320,12 @@ test('an hour after the last refusal and its pause everybody is free again, with
   const { counted, pace } = countedPace();
   await pace.noteRefusal(address, 429, { 'retry-after': '600', 'x-ratelimit-limit-requests': '1' }, CAP_MS);
   await moveClock(db, '69 minutes');
-  waitOf(await pace.takeTurn(address, 0));
-  expect((await pace.takeTurn(address, 0)).kind).toBe('parked');
+  waitOf(await pace.takeTurn(address, nothing, 0));
+  expect((await pace.takeTurn(address, nothing, 0)).kind).toBe('parked');
 
   await moveClock(db, '2 minutes');
-  expect(await pace.takeTurn(address, 0)).toEqual({ kind: 'turn', waitMs: 0 });
+  expect(await pace.takeTurn(address, nothing, 0)).toEqual(AT_ONCE);
   const before = counted.queries;
-  expect(await pace.takeTurn(address, 0)).toEqual({ kind: 'turn', waitMs: 0 });
+  expect(await pace.takeTurn(address, nothing, 0)).toEqual(AT_ONCE);
   expect(counted.queries).toBe(before);
 });

@@ -1,6 +1,8 @@
 import Big from 'big.js';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import anthropic from '../../src/provider/prices/anthropic.json' with { type: 'json' };
+import openai from '../../src/provider/prices/openai.json' with { type: 'json' };
 import { PriceBook } from '../../src/provider/prices.ts';
 import { readPrices } from '../../src/provider/read-prices.ts';
 import type { Usage } from '../../src/provider/usage.ts';
@@ -133,9 +135,18 @@ test('a person’s price counts before a built-in one, also where that is of a l
 test('what the simulated provider charges is what the built-in lists say', async () => {
   const book = await readPrices(db.pool);
   for (const model of LISTED_MODELS) {
-    const { inputTokens, outputTokens, costUsd } = chargeFor(model);
+    const { inputTokens, outputTokens, costUsd } = chargeFor(model, 1_000);
     expect(book.costOf(model, used({ inputTokens, outputTokens }), new Date('2026-11-30'))?.toFixed(), model).toBe(
       costUsd,
     );
   }
+});
+
+test('a built-in price is valid from a day on which its model existed, or says that the day is not known', () => {
+  for (const { models } of [anthropic, openai])
+    for (const { model, prices } of models)
+      for (const price of prices) {
+        const isPlaceholder = price.valid_from === '2025-01-01';
+        expect('comment' in price && /not known/.test(String(price.comment)), model).toBe(isPlaceholder);
+      }
 });

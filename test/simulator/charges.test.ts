@@ -59,6 +59,28 @@ test('a dated snapshot costs what its model costs, and an unknown model what son
   expect((await simulator.billLines()).map((line) => line.cost_usd)).toEqual(['0.0122', '0.01632']);
 });
 
+test('an answer never uses more output than its request asks for, nor is more charged', async () => {
+  const messages = [{ role: 'user' as const, content: 'Hello. The sky over the bay is blue.\nWhat is blue?' }];
+  const whole = await simulator.client.messages.create({ model: 'claude-haiku-4-5', max_tokens: 500, messages });
+  const cut = await simulator.client.messages.create({ model: 'claude-haiku-4-5', max_tokens: 3, messages });
+  const streamed = await simulator.client.messages
+    .stream({ model: 'claude-haiku-4-5', max_tokens: 3, messages })
+    .finalMessage();
+
+  expect(whole).toMatchObject({ usage: { output_tokens: 500 }, stop_reason: 'end_turn' });
+  expect(whole.content).toMatchObject([{ text: 'The sky over the bay is blue.' }]);
+  for (const message of [cut, streamed]) {
+    expect(message).toMatchObject({ usage: { output_tokens: 3 }, stop_reason: 'max_tokens' });
+    expect(message.content).toMatchObject([{ text: 'The sky over' }]);
+  }
+  const lines = await simulator.billLines();
+  expect(lines.map((line) => [line.output_tokens, line.cost_usd])).toEqual([
+    [500, '0.0097'],
+    [3, '0.007215'],
+    [3, '0.007215'],
+  ]);
+});
+
 test('the same request sent twice is charged twice, under two request ids', async () => {
   await Promise.all([simulator.client.messages.create(ask('again')), simulator.client.messages.create(ask('again'))]);
   const lines = await simulator.billLines();

@@ -5,6 +5,7 @@ import { type Agent, defineAgent } from '../../src/agent/define-agent.ts';
 import type { Task } from '../../src/agent/task.ts';
 import { type CallLimits, loadBatch } from '../../src/batch/load-batch.ts';
 import { DEFAULT_LIMITS, type JournalEnvironment, type Limits } from '../../src/journal/environment.ts';
+import { HoldWatch } from '../../src/journal/hold-watch.ts';
 import { JournalWriter } from '../../src/journal/journal-writer.ts';
 import type { Lease } from '../../src/journal/lease.ts';
 import type { Session } from '../../src/journal/session.ts';
@@ -32,6 +33,8 @@ export interface BatchOptions {
   doubtPolicy?: 'pay_again' | 'hold';
   budgetUsd?: string;
   limits?: CallLimits;
+  fallBack?: { model: string; after: number };
+  stopAfterFailures?: number;
 }
 
 let batches = 0;
@@ -54,6 +57,8 @@ export async function loadTestBatch(db: TestDatabase, options: BatchOptions = {}
         doubtPolicy: options.doubtPolicy ?? 'pay_again',
         budgetUsd: options.budgetUsd,
         limits: options.limits,
+        fallBack: options.fallBack,
+        stopAfterFailures: options.stopAfterFailures,
       },
       newTasks(options.inputs ?? numberedQuestions(options.tasks ?? 1)),
     );
@@ -176,6 +181,7 @@ export interface WorkerSettings {
   alwaysReplay?: boolean;
   /** Path at the provider, with `{tag}`. */
   lookUpPath?: string;
+  onHoldWarning?: (message: string) => void;
   /** Opens the journal's connection; for tests that break it. */
   connectJournal?: (connect: () => Promise<Client>) => Promise<Client>;
 }
@@ -197,6 +203,7 @@ export class TestWorkers {
     tagging = HEADER_ONLY,
     alwaysReplay = false,
     lookUpPath,
+    onHoldWarning = () => undefined,
     connectJournal = (connect) => connect(),
   }: WorkerSettings = {}): Promise<TestWorker> {
     const { url } = this.#db;
@@ -210,6 +217,7 @@ export class TestWorkers {
       dispatcher,
       prices: await readPrices(pool),
       pace: new Pace(pool),
+      holds: new HoldWatch((_, message) => onHoldWarning(message)),
       limits: { ...DEFAULT_LIMITS, ...limits },
       lookUp: lookUpPath === undefined ? undefined : { urlTemplate: this.#baseUrl + lookUpPath, apiKey: 'dummy' },
       tagging,

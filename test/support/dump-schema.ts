@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openClient } from '../../src/postgres/connect.ts';
 import { packageRoot } from '../../src/postgres/package-root.ts';
-import { dumpSchema } from './schema-dump.ts';
+import { dumpSchema } from '../../src/postgres/schema-dump.ts';
 import { withMigratedDatabase } from './scratch-database.ts';
 
 // `npm run schema:dump`: writes db/schema.sql anew.

@@ -15,6 +15,7 @@ export function intentRow(lease: Lease, seq: number, differing: Partial<IntentRo
     method: 'POST',
     path: '/v1/messages',
     model: 'claude-haiku-4-5',
+    askedModel: undefined,
     request: Buffer.from('{}'),
     worstCaseUsd: '0.01',
     tag: `tag-${lease.taskId}-${seq}`,

@@ -14,3 +14,10 @@ export async function moveClock({ pool }: { pool: Pool }, interval: string): Pro
       AS 'SELECT pg_catalog.statement_timestamp() + offset_by FROM public.clock_offset'`);
   await pool.query('UPDATE public.clock_offset SET offset_by = offset_by + $1::interval', [interval]);
 }
+
+/** Stops the clock of this database where it is: for what changes with time alone. */
+export async function stopClock({ pool }: { pool: Pool }): Promise<void> {
+  const { rows } = await pool.query<{ now: string }>('SELECT madrugada.now()::text AS now');
+  await pool.query(`CREATE OR REPLACE FUNCTION madrugada.now() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$ SELECT timestamptz '${rows[0]?.now}' $$`);
+}

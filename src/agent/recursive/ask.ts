@@ -23,7 +23,7 @@ export async function ask(
   const { data, response } = await anthropic.messages.create(request).withResponse();
   const { input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens } = data.usage;
   const tokens = input_tokens + output_tokens + (cache_creation_input_tokens ?? 0) + (cache_read_input_tokens ?? 0);
-  limits.charge(request.model, tokens, response.headers.get(COST_HEADER) ?? undefined);
+  limits.charge({ asked: request.model, answered: data.model }, tokens, response.headers.get(COST_HEADER) ?? undefined);
   return {
     content: data.content,
     text: data.content.flatMap((block) => (block.type === 'text' ? [block.text] : [])).join('\n'),

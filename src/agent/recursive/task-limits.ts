@@ -45,11 +45,16 @@ export class TaskLimits {
       throw new LimitReached(`the task has spent US$ ${this.#usd.toFixed()}; its limit is max_task_usd=${usd}`);
   }
 
-  /** Counts what a call has used. Throws LimitReached where a limit in dollars cannot be kept, because the call has no known price. */
-  charge(model: string, tokens: number, usd: string | undefined): void {
+  /** Counts what a call has used. Throws LimitReached where a limit in dollars cannot be kept, because what answered has no known price. */
+  charge(model: { asked: string; answered: string }, tokens: number, usd: string | undefined): void {
     this.#tokens += tokens;
     if (usd !== undefined) this.#usd = this.#usd.plus(usd);
     else if (this.#options.max_task_usd !== undefined)
-      throw new LimitReached(`model ${model} has no known price, so max_task_usd cannot be kept`);
+      throw new LimitReached(`${nameOf(model)} has no known price, so max_task_usd cannot be kept`);
   }
+}
+
+/** The price is that of the model which answered: a gateway, or the batch's fall-back, may have asked another than the task did. */
+function nameOf({ asked, answered }: { asked: string; answered: string }): string {
+  return answered === asked ? `model ${asked}` : `model ${answered}, which answered in the stead of ${asked},`;
 }

@@ -10,7 +10,13 @@ function dispatch(seq: number, scope: string, body: object, row: Partial<ShownCa
   return {
     ...{ seq, scope, dispatch: 1, attempt: 1, model: 'claude-opus-4-6', kind: 'charged', answers: true, status: 200 },
     ...{ error: null, costUsd: '0.01', inputTokens: 1, outputTokens: 1, sentAt: new Date(0), receivedAt: new Date(0) },
-    ...{ providerRequestId: null, setAside: false, request: JSON.stringify(body), response: reply(`reply ${seq}`) },
+    ...{
+      askedModel: 'claude-opus-4-6',
+      providerRequestId: null,
+      setAside: false,
+      request: JSON.stringify(body),
+      response: reply(`reply ${seq}`),
+    },
     ...row,
   };
 }

@@ -111,8 +111,20 @@ test('a limit in dollars ends the task with the first answer of a model without 
 
   expect(result).toMatchObject({
     ending: 'failed',
-    message: 'model claude-haiku-4-5 has no known price, so max_task_usd cannot be kept',
+    message:
+      'model brand-new, which answered in the stead of claude-haiku-4-5, has no known price, so max_task_usd cannot be kept',
   });
+  expect(bench.prompts).toEqual(['number 1']);
+});
+
+test('an answer without a known price is said to be of the model asked where that one answered', async () => {
+  const options = { max_task_usd: '100' };
+  // a tier that the model's price has no factor for
+  const usage = { input_tokens: 1, output_tokens: 1, service_tier: 'brand-new' };
+  bench.play({ [QUESTION]: [STUBBORN] }, (exchange) => say(exchange, { message: 'x', differing: { usage } }));
+  const result = await bench.attempt(await bench.load({ options }));
+
+  expect(result.message).toBe('model claude-haiku-4-5 has no known price, so max_task_usd cannot be kept');
   expect(bench.prompts).toEqual(['number 1']);
 });
 

@@ -149,6 +149,29 @@ const SECTIONS = [ROLES, TYPES, SEQUENCES, TABLES, INDEXES, FUNCTIONS, VIEWS, TR
 /** The major version whose way of printing definitions the golden dump follows; others qualify names in views differently. */
 export const DUMPED_VERSION = 18;
 
+/** One part of a dump: its objects, sorted, each as SQL. */
+export interface SchemaSection {
+  title: string;
+  entries: string[];
+}
+
+/** Titles of the sections that are not of one installation only by what stands in them. */
+export const ROLES_TITLE = ROLES.title;
+export const VIEWS_TITLE = VIEWS.title;
+export const GRANTS_TITLE = GRANTS.title;
+
+/** The objects of schema `madrugada`, by section, as the catalogs say. Changes the session's search_path. */
+export async function readSchema(client: Client): Promise<SchemaSection[]> {
+  await client.query('SET search_path = pg_catalog'); // names outside it are printed with their schema
+  const sections: SchemaSection[] = [];
+  for (const { title, sql } of SECTIONS) {
+    const { rows } = await client.query<{ line: string }>(sql);
+    // sorted here, because servers sort texts by different rules
+    sections.push({ title, entries: rows.map(({ line }) => line.trimEnd()).sort() });
+  }
+  return sections;
+}
+
 /**
  * The schema `madrugada` as readable SQL, the same for the same schema however it came about: taken from the catalogs, in alphabetical order.
  * It is made for reading and comparing; what it says is built by the migrations. Changes the session's search_path.
@@ -157,14 +180,22 @@ export async function dumpSchema(client: Client): Promise<string> {
   const parts = [
     `-- The schema of Madrugada after all migrations, as PostgreSQL ${DUMPED_VERSION} prints it. Written by: npm run schema:dump`,
   ];
-  await client.query('SET search_path = pg_catalog'); // names outside it are printed with their schema
-  for (const { title, sql } of SECTIONS) {
-    const { rows } = await client.query<{ line: string }>(sql);
-    const lines = rows.map(({ line }) => line.trimEnd()).sort(); // here, because servers sort texts by different rules
-    const separator = lines.some((line) => line.includes('\n')) ? '\n\n' : '\n';
-    if (lines.length > 0) parts.push(`-- ${title}`, lines.join(separator));
+  for (const { title, entries } of await readSchema(client)) {
+    const separator = entries.some((entry) => entry.includes('\n')) ? '\n\n' : '\n';
+    if (entries.length > 0) parts.push(heading(title), entries.join(separator));
   }
   return `${parts.join('\n\n')}\n`;
+}
+
+/** The text of one section of a dump, without its heading; empty where the dump has none. */
+export function sectionOf(dump: string, title: string): string {
+  const [, text = ''] = dump.split(`\n${heading(title)}\n`);
+  const ends = SECTIONS.map((section) => text.indexOf(`\n${heading(section.title)}\n`)).filter((at) => at >= 0);
+  return text.slice(0, Math.min(text.length, ...ends));
+}
+
+function heading(title: string): string {
+  return `-- ${title}`;
 }
 
 /** The major version of the server. */
