@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import { pino } from 'pino';
 import { Agent as HttpAgent } from 'undici';
 import { DEFAULT_LIMITS, type JournalEnvironment } from '../src/journal/environment.ts';
 import { HoldWatch } from '../src/journal/hold-watch.ts';
@@ -36,6 +37,7 @@ export async function openJournal(url: string): Promise<OpenJournal> {
     limits: DEFAULT_LIMITS,
     lookUp: undefined,
     tagging: { headers: [], litellm: false, body: false },
+    log: pino({ enabled: false }),
     onCharge: () => undefined,
     alwaysReplay: false,
   };

@@ -209,6 +209,7 @@ CREATE TABLE madrugada.batch (
   closed_at timestamp with time zone,
   archived_at timestamp with time zone,
   stop_after_failures integer DEFAULT 10 NOT NULL,
+  cut_off_at timestamp with time zone,
   task_budget_usd numeric,
   velocity_usd numeric,
   max_output_tokens integer,
@@ -219,7 +220,8 @@ CREATE TABLE madrugada.batch (
   CONSTRAINT batch_budget_usd_check CHECK ((budget_usd > (0)::numeric)),
   CONSTRAINT batch_check CHECK (((state = 'stopped'::madrugada.batch_state) = (stop_reason IS NOT NULL))),
   CONSTRAINT batch_check1 CHECK (((state <> ALL (ARRAY['closed'::madrugada.batch_state, 'archived'::madrugada.batch_state])) OR (closed_at IS NOT NULL))),
-  CONSTRAINT batch_check2 CHECK (((fall_back_model IS NULL) = (fall_back_after IS NULL))),
+  CONSTRAINT batch_check2 CHECK (((cut_off_at IS NULL) OR (state <> 'open'::madrugada.batch_state))),
+  CONSTRAINT batch_check3 CHECK (((fall_back_model IS NULL) = (fall_back_after IS NULL))),
   CONSTRAINT batch_fall_back_after_check CHECK ((fall_back_after > 0)),
   CONSTRAINT batch_fall_back_model_check CHECK ((fall_back_model <> ''::text)),
   CONSTRAINT batch_id_check CHECK ((id ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'::text)),
@@ -498,6 +500,7 @@ CREATE TABLE madrugada.stop_switch (
   stopped_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
   reason text NOT NULL,
   lifted_at timestamp with time zone,
+  cut_off_at timestamp with time zone,
   CONSTRAINT stop_switch_pkey PRIMARY KEY (id)
 );
 
@@ -1146,7 +1149,8 @@ DECLARE
   unfinished bigint;
   last_deadline timestamptz;
 BEGIN
-  PERFORM FROM batch b WHERE b.batch_key = the_batch FOR NO KEY UPDATE; -- a retry waits, or is seen
+  PERFORM pg_advisory_xact_lock(slot_lock_class() + 2, b.number) FROM batch b WHERE b.batch_key = the_batch; -- a retry waits, or is seen
+  PERFORM FROM batch b WHERE b.batch_key = the_batch FOR NO KEY UPDATE; -- nobody opens it meanwhile
   IF give_up_pending THEN
     UPDATE task t SET state = 'failed', waiting_for = NULL,
            failure = jsonb_build_object('kind', 'given up', 'message', coalesce(said('reason'), 'its batch was closed'))
@@ -1179,6 +1183,7 @@ BEGIN
   -- By id alone: see fence_intent.
   SELECT * INTO t FROM task WHERE id = the_task FOR NO KEY UPDATE;
   IF t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = token AND t.lease_expires_at > now() THEN
+    PERFORM share_limits();
     UPDATE task
        SET state = 'completed', result = answer, completed_at = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL,
            spent_usd = journal_cost(t.batch_key, t.id)
@@ -1299,10 +1304,22 @@ $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.cut_off(the_batch text)
  RETURNS void
- LANGUAGE sql
+ LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
-AS $function$ SELECT pg_notify('madrugada_cut', coalesce(the_batch, '')) $function$;
+AS $function$
+BEGIN
+  IF the_batch IS NULL THEN
+    UPDATE stop_switch s SET cut_off_at = now() WHERE s.lifted_at IS NULL AND s.cut_off_at IS NULL;
+  ELSE
+    UPDATE batch b SET cut_off_at = now() WHERE b.batch_key = the_batch AND b.state = 'stopped' AND b.cut_off_at IS NULL;
+  END IF;
+  IF FOUND THEN
+    PERFORM record_event(CASE WHEN the_batch IS NULL THEN 'stop' ELSE 'batch' END, 'cut off', the_batch, NULL, NULL, NULL, NULL, NULL, NULL, said('reason'));
+    PERFORM pg_notify('madrugada_stop', coalesce(the_batch, ''));
+  END IF;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.decide_action(the_action bigint, shown_digest text, the_verdict text, challenge text, the_checklist text[], OUT outcome text, OUT message text)
  RETURNS record
@@ -1393,6 +1410,7 @@ BEGIN
   IF t.state IS DISTINCT FROM 'running' OR t.worker_id <> the_worker OR t.lease_token <> token THEN
     RETURN;
   END IF;
+  PERFORM share_limits();
   SELECT a.started_at INTO began FROM attempt a WHERE a.task_id = the_task AND a.number = token FOR NO KEY UPDATE;
   SELECT d.granted, d.free, d.reached INTO draw_allowance.granted, draw_allowance.free, draw_allowance.reached
     FROM draw(t.batch_key, month_of(began), needed, asked) d;
@@ -1872,7 +1890,7 @@ CREATE OR REPLACE FUNCTION madrugada.journal_cost(the_batch text, the_task bigin
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
  SET enable_seqscan TO 'off'
 AS $function$
-    SELECT coalesce(sum(o.cost_usd), 0) FROM call_outcome o WHERE o.batch_key = the_batch AND o.task_id = the_task
+    SELECT coalesce(sum(c.cost_usd), 0) FROM audit_journal_charges c WHERE c.batch_key = the_batch AND c.task_id = the_task
   $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.leave_worker(the_worker bigint, how text)
@@ -2388,7 +2406,7 @@ CREATE OR REPLACE FUNCTION madrugada.resume_batch(the_batch text)
 AS $function$
 BEGIN
   PERFORM require_person('resuming batch ' || the_batch);
-  UPDATE batch b SET state = 'open', stop_reason = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
+  UPDATE batch b SET state = 'open', stop_reason = NULL, cut_off_at = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
   IF NOT FOUND THEN
     RETURN false;
   END IF;
@@ -2412,7 +2430,8 @@ BEGIN
   IF said('by') IS NULL OR said('reason') IS NULL THEN
     RAISE EXCEPTION 'a retry needs a name and a reason';
   END IF;
-  SELECT its.* INTO b FROM batch its JOIN task x ON x.batch_key = its.batch_key WHERE x.id = the_task FOR SHARE OF its;
+  PERFORM pg_advisory_xact_lock_shared(slot_lock_class() + 2, its.number) FROM batch its JOIN task x ON x.batch_key = its.batch_key WHERE x.id = the_task;
+  SELECT its.* INTO b FROM batch its JOIN task x ON x.batch_key = its.batch_key WHERE x.id = the_task; -- as the lock found it
   IF b.state NOT IN ('open', 'stopped') THEN
     RAISE EXCEPTION 'batch % is %: load the task again under another version', b.batch_key, b.state;
   END IF;
@@ -2872,6 +2891,7 @@ BEGIN
   PERFORM wake_task(h.task_id)
     FROM (SELECT DISTINCT a.task_id FROM attempt a CROSS JOIN LATERAL attempt_money(a.task_id, a.number) m
            WHERE a.held_usd > 0 AND m.held <> a.held_usd ORDER BY a.task_id) h;
+  PERFORM share_limits(); -- who raises a limit has the batch's row before the money; here the money comes first
   FOR b IN SELECT * FROM batch WHERE state = 'open' ORDER BY batch_key LOOP
     IF b.velocity_usd IS NOT NULL THEN
       spent := spent_lately(b.batch_key);
@@ -3012,6 +3032,8 @@ BEGIN
   IF FOUND THEN
     PERFORM pg_notify('madrugada_work', (SELECT t.batch_key FROM task t WHERE t.id = the_task));
   END IF;
+  UPDATE task t SET spent_usd = j.cost FROM task its CROSS JOIN LATERAL journal_cost(its.batch_key, its.id) j (cost)
+   WHERE t.id = the_task AND its.id = the_task AND t.state <> 'running' AND t.spent_usd <> j.cost;
   PERFORM settle_ended(array_agg(a.task_id), array_agg(a.number)) FROM attempt a WHERE a.task_id = the_task AND a.held_usd > 0;
 END
 $function$;
@@ -3438,7 +3460,8 @@ CREATE TRIGGER settlement_append_only BEFORE DELETE OR UPDATE ON madrugada.settl
 CREATE TRIGGER settlement_audit AFTER INSERT ON madrugada.settlement FOR EACH ROW EXECUTE FUNCTION madrugada.audit_settlement();
 CREATE TRIGGER step_append_only BEFORE DELETE OR UPDATE ON madrugada.step_record FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER step_fence BEFORE INSERT ON madrugada.step_record FOR EACH ROW EXECUTE FUNCTION madrugada.fence_step();
-CREATE TRIGGER stop_audit AFTER INSERT OR UPDATE ON madrugada.stop_switch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_stop();
+CREATE TRIGGER stop_insert_audit AFTER INSERT ON madrugada.stop_switch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_stop();
+CREATE TRIGGER stop_lift_audit AFTER UPDATE ON madrugada.stop_switch FOR EACH ROW WHEN (((old.lifted_at IS NULL) AND (new.lifted_at IS NOT NULL))) EXECUTE FUNCTION madrugada.audit_stop();
 CREATE TRIGGER task_closed_list AFTER INSERT ON madrugada.task REFERENCING NEW TABLE AS new_tasks FOR EACH STATEMENT EXECUTE FUNCTION madrugada.guard_closed_list();
 CREATE TRIGGER task_delete_guard BEFORE DELETE ON madrugada.task FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_delete();
 CREATE TRIGGER task_retried AFTER UPDATE ON madrugada.task FOR EACH ROW WHEN (((old.state = 'failed'::madrugada.task_state) AND (new.state = 'pending'::madrugada.task_state))) EXECUTE FUNCTION madrugada.acknowledge_failed_tasks();

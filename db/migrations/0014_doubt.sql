@@ -144,6 +144,14 @@ SELECT s.batch_key, s.task_id, s.seq, s.dispatch, NULL, false, u.provider_reques
      SELECT FROM madrugada.call_outcome o
       WHERE o.batch_key = s.batch_key AND o.task_id = s.task_id AND o.seq = s.seq AND o.dispatch = s.dispatch AND madrugada.settles(o.kind));
 
+-- What a task has cost so far: as audit_journal_charges has it, so that the sum over the tasks of a batch is what audit_batch_totals says. Money
+-- that a person knows to be spent is spent; an answer recovered, and come late as well, was paid for once.
+CREATE OR REPLACE FUNCTION madrugada.journal_cost(the_batch text, the_task bigint) RETURNS numeric
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
+  AS $$
+    SELECT coalesce(sum(c.cost_usd), 0) FROM audit_journal_charges c WHERE c.batch_key = the_batch AND c.task_id = the_task
+  $$;
+
 CREATE OR REPLACE VIEW madrugada.audit_in_doubt AS
 SELECT i.batch_key, t.key, i.task_id, i.seq, i.dispatch, i.model, i.slot, i.worker_id, i.sent_at, i.deadline_at,
        CASE WHEN w.ended_at IS NULL THEN i.deadline_at + interval '30 seconds' ELSE w.ended_at END AS waiting_until,

@@ -110,6 +110,72 @@ $$;
 CREATE CONSTRAINT TRIGGER attempt_failures AFTER UPDATE ON madrugada.attempt DEFERRABLE INITIALLY DEFERRED
   FOR EACH ROW WHEN (OLD.ending IS NULL AND NEW.ending IN ('completed', 'failed')) EXECUTE FUNCTION madrugada.count_failures();
 
+-- As in 0006_operating.sql, but retry and close of a batch exclude each other by a lock of their own: a retry that had the batch's row, and
+-- waited for its task, would lock out the failing attempt that has the task, and is about to stop the batch.
+CREATE OR REPLACE FUNCTION madrugada.close_batch(the_batch text, give_up_pending boolean) RETURNS text
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+DECLARE
+  unfinished bigint;
+  last_deadline timestamptz;
+BEGIN
+  PERFORM pg_advisory_xact_lock(slot_lock_class() + 2, b.number) FROM batch b WHERE b.batch_key = the_batch; -- a retry waits, or is seen
+  PERFORM FROM batch b WHERE b.batch_key = the_batch FOR NO KEY UPDATE; -- nobody opens it meanwhile
+  IF give_up_pending THEN
+    UPDATE task t SET state = 'failed', waiting_for = NULL,
+           failure = jsonb_build_object('kind', 'given up', 'message', coalesce(said('reason'), 'its batch was closed'))
+     WHERE t.batch_key = the_batch AND t.state = 'pending';
+  END IF;
+  SELECT count(*) INTO unfinished FROM task t WHERE t.batch_key = the_batch AND t.state IN ('pending', 'running');
+  IF unfinished > 0 THEN
+    RETURN format('%s tasks are neither completed nor failed', unfinished);
+  END IF;
+  SELECT max(d.deadline_at) INTO last_deadline FROM audit_in_doubt d WHERE d.batch_key = the_batch AND d.waiting_until > now();
+  IF last_deadline IS NOT NULL THEN
+    RETURN format('a dispatch in doubt may still bring its answer until %s', last_deadline + interval '30 seconds');
+  END IF;
+  UPDATE batch b SET state = 'closed', closed_at = now(), stop_reason = NULL WHERE b.batch_key = the_batch AND b.state IN ('open', 'stopped');
+  RETURN CASE WHEN NOT FOUND THEN 'it is closed already' END;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION madrugada.retry_task(the_task bigint, pay_from integer) RETURNS boolean
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+DECLARE
+  b batch%ROWTYPE;
+  t task%ROWTYPE;
+BEGIN
+  IF said('by') IS NULL OR said('reason') IS NULL THEN
+    RAISE EXCEPTION 'a retry needs a name and a reason';
+  END IF;
+  PERFORM pg_advisory_xact_lock_shared(slot_lock_class() + 2, its.number) FROM batch its JOIN task x ON x.batch_key = its.batch_key WHERE x.id = the_task;
+  SELECT its.* INTO b FROM batch its JOIN task x ON x.batch_key = its.batch_key WHERE x.id = the_task; -- as the lock found it
+  IF b.state NOT IN ('open', 'stopped') THEN
+    RAISE EXCEPTION 'batch % is %: load the task again under another version', b.batch_key, b.state;
+  END IF;
+  SELECT * INTO t FROM task WHERE id = the_task FOR UPDATE;
+  IF t.state <> 'failed' AND (t.waiting_for IS DISTINCT FROM 'settlement' OR pay_from IS NULL) THEN
+    RETURN false;
+  END IF;
+  UPDATE task SET state = 'pending', attempts = 0, losses = 0, failure = NULL, not_before = now(), waiting_for = NULL WHERE id = the_task;
+  IF t.state = 'pending' THEN -- no passage between states, and still a decision to be found
+    PERFORM record_event('task', 'retried', t.batch_key, t.id, 'pending', 'pending', NULL, NULL, NULL, said('reason'));
+    PERFORM pg_notify('madrugada_work', t.batch_key);
+  END IF;
+  IF pay_from IS NOT NULL THEN
+    INSERT INTO pay_again (task_id, from_seq, to_seq, from_no, to_no)
+    SELECT the_task, pay_from, max(i.seq), coalesce(min(i.after_no) FILTER (WHERE i.seq = pay_from), 0), (SELECT last_value FROM journal_no)
+      FROM call_intent i WHERE i.batch_key = t.batch_key AND i.task_id = the_task
+    HAVING max(i.seq) >= pay_from;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'task % has no recorded call % or later', t.key, pay_from;
+    END IF;
+  END IF;
+  RETURN true;
+END
+$$;
+
 -- The next delivery of an open alert that is due by one of these channels; it is nobody else's until its next time. No row: none is due.
 CREATE FUNCTION madrugada.claim_delivery(channels text[]) RETURNS TABLE (alert_id bigint, channel text, document jsonb)
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
@@ -161,7 +227,7 @@ CREATE OR REPLACE FUNCTION madrugada.resume_batch(the_batch text) RETURNS boolea
   AS $$
 BEGIN
   PERFORM require_person('resuming batch ' || the_batch);
-  UPDATE batch b SET state = 'open', stop_reason = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
+  UPDATE batch b SET state = 'open', stop_reason = NULL, cut_off_at = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
   IF NOT FOUND THEN
     RETURN false;
   END IF;
@@ -199,10 +265,31 @@ BEGIN
 END
 $$;
 
--- In addition to a stop: what is in flight is not waited for, of one batch or (NULL) of all. Its dispatches stay in doubt.
+-- In addition to a stop in force: what is in flight is not waited for, of one batch or (NULL) of all. Its dispatches stay in doubt. The order
+-- stands in the row of the stop, because a worker whose connection is down does not hear of it; who resumes takes it back.
+ALTER TABLE madrugada.batch ADD COLUMN cut_off_at timestamptz, ADD CHECK (cut_off_at IS NULL OR state <> 'open');
+ALTER TABLE madrugada.stop_switch ADD COLUMN cut_off_at timestamptz;
+
+DROP TRIGGER stop_audit ON madrugada.stop_switch;
+CREATE TRIGGER stop_insert_audit AFTER INSERT ON madrugada.stop_switch FOR EACH ROW EXECUTE FUNCTION madrugada.audit_stop();
+CREATE TRIGGER stop_lift_audit AFTER UPDATE ON madrugada.stop_switch
+  FOR EACH ROW WHEN (OLD.lifted_at IS NULL AND NEW.lifted_at IS NOT NULL) EXECUTE FUNCTION madrugada.audit_stop();
+
 CREATE FUNCTION madrugada.cut_off(the_batch text) RETURNS void
-  LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
-  AS $$ SELECT pg_notify('madrugada_cut', coalesce(the_batch, '')) $$;
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+BEGIN
+  IF the_batch IS NULL THEN
+    UPDATE stop_switch s SET cut_off_at = now() WHERE s.lifted_at IS NULL AND s.cut_off_at IS NULL;
+  ELSE
+    UPDATE batch b SET cut_off_at = now() WHERE b.batch_key = the_batch AND b.state = 'stopped' AND b.cut_off_at IS NULL;
+  END IF;
+  IF FOUND THEN
+    PERFORM record_event(CASE WHEN the_batch IS NULL THEN 'stop' ELSE 'batch' END, 'cut off', the_batch, NULL, NULL, NULL, NULL, NULL, NULL, said('reason'));
+    PERFORM pg_notify('madrugada_stop', coalesce(the_batch, ''));
+  END IF;
+END
+$$;
 
 CREATE OR REPLACE FUNCTION madrugada.lift_stop() RETURNS boolean
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp

@@ -53,7 +53,9 @@ CREATE TABLE madrugada.spending_minute (
   PRIMARY KEY (batch_key, minute, worker_id)
 ) WITH (fillfactor = 50);
 
--- Claims and ends of attempts share this lock; who sets a limit has it alone, and so finds every attempt either counted or still to be.
+-- Claims, draws and ends of attempts share this lock, and so does the look after budgets; who sets a limit has it alone, and so finds every
+-- attempt either counted or still to be. It is taken after tasks and before money: who has it alone then takes the batch's row, which others
+-- lock last (attempt_failures), and all of the money.
 CREATE FUNCTION madrugada.share_limits() RETURNS void
   LANGUAGE sql
   AS $$ SELECT pg_advisory_xact_lock_shared(madrugada.slot_lock_class() + 1, 0) $$;
@@ -156,6 +158,7 @@ BEGIN
   IF t.state IS DISTINCT FROM 'running' OR t.worker_id <> the_worker OR t.lease_token <> token THEN
     RETURN;
   END IF;
+  PERFORM share_limits();
   SELECT a.started_at INTO began FROM attempt a WHERE a.task_id = the_task AND a.number = token FOR NO KEY UPDATE;
   SELECT d.granted, d.free, d.reached INTO draw_allowance.granted, draw_allowance.free, draw_allowance.reached
     FROM draw(t.batch_key, month_of(began), needed, asked) d;
@@ -338,6 +341,7 @@ BEGIN
   -- By id alone: see fence_intent.
   SELECT * INTO t FROM task WHERE id = the_task FOR NO KEY UPDATE;
   IF t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = token AND t.lease_expires_at > now() THEN
+    PERFORM share_limits();
     UPDATE task
        SET state = 'completed', result = answer, completed_at = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL,
            spent_usd = journal_cost(t.batch_key, t.id)
@@ -458,7 +462,7 @@ BEGIN
 END
 $$;
 
--- As in 0004_lease.sql, and what its dispatches in doubt have held is settled, if they are.
+-- As in 0004_lease.sql, and what its dispatches in doubt have held is settled, if they are. What came after the end of the attempt was spent, too.
 CREATE OR REPLACE FUNCTION madrugada.wake_task(the_task bigint) RETURNS void
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
@@ -469,6 +473,8 @@ BEGIN
   IF FOUND THEN
     PERFORM pg_notify('madrugada_work', (SELECT t.batch_key FROM task t WHERE t.id = the_task));
   END IF;
+  UPDATE task t SET spent_usd = j.cost FROM task its CROSS JOIN LATERAL journal_cost(its.batch_key, its.id) j (cost)
+   WHERE t.id = the_task AND its.id = the_task AND t.state <> 'running' AND t.spent_usd <> j.cost;
   PERFORM settle_ended(array_agg(a.task_id), array_agg(a.number)) FROM attempt a WHERE a.task_id = the_task AND a.held_usd > 0;
 END
 $$;
@@ -489,6 +495,7 @@ BEGIN
   PERFORM wake_task(h.task_id)
     FROM (SELECT DISTINCT a.task_id FROM attempt a CROSS JOIN LATERAL attempt_money(a.task_id, a.number) m
            WHERE a.held_usd > 0 AND m.held <> a.held_usd ORDER BY a.task_id) h;
+  PERFORM share_limits(); -- who raises a limit has the batch's row before the money; here the money comes first
   FOR b IN SELECT * FROM batch WHERE state = 'open' ORDER BY batch_key LOOP
     IF b.velocity_usd IS NOT NULL THEN
       spent := spent_lately(b.batch_key);

@@ -1,6 +1,8 @@
+import { messageOf } from '../errors.ts';
 import { NO_TOKENS, type PacedAddress, type Tokens, type UsedTokens } from '../provider/pace.ts';
 import type { JournalEnvironment } from './environment.ts';
 import { askingOf } from './fall-back.ts';
+import type { Lease } from './lease.ts';
 import type { LiveCall } from './live-call.ts';
 import type { Ending, Reception } from './outcome.ts';
 import { plainBody } from './request.ts';
@@ -25,7 +27,8 @@ export function mostTokensOf({ prices }: Pick<JournalEnvironment, 'prices'>, cal
  * the ending now, a pace not told of comes with the next refusal, and what is not put back comes back with time.
  */
 export function tellFleet(
-  { pace, limits }: Pick<JournalEnvironment, 'pace' | 'limits'>,
+  { pace, limits, log }: Pick<JournalEnvironment, 'pace' | 'limits' | 'log'>,
+  lease: Lease,
   call: LiveCall,
   ending: Ending,
   { status, headers }: Reception,
@@ -38,7 +41,14 @@ export function tellFleet(
       await pace.noteUse(address, call.taken, undefined, headers);
     else if (statesUsage(outcome)) await pace.noteUse(address, call.taken, outcome, headers);
   };
-  tell().catch(() => undefined);
+  tell().catch((error: unknown) =>
+    log.warn(
+      { task: lease.key, call: call.seq, provider: address.origin, model: address.model, err: messageOf(error) },
+      ending.kind === 'refused'
+        ? 'a refusal could not be told to the fleet: this call waits, all others go on at their pace until they are refused themselves'
+        : 'what a dispatch has used could not be told to the fleet: its most counts until time has passed',
+    ),
+  );
 }
 
 /** Of an answer that does not say what it used, and of what is in doubt, the most counts. */

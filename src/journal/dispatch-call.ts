@@ -51,10 +51,12 @@ export async function dispatchCall(
     if (notYet) return notYet;
     const held = await holdWorstCase(env, lease, call, allowance, over);
     if ('kind' in held) return held;
+    call.onActivity(); // each dispatch has the whole of its time, however long those before it took
     call.lastDispatch += 1;
     const waitFor = (ending: Ending) =>
       fallBack.changesModelAfter(ending) ? 0 : waitAfter(ending, tries, Date.now() - since, env.limits);
     const result = await dispatchOnce(env, lease, call, afterNo, held, over, waitFor);
+    call.onActivity();
     if (result.kind !== 'again') return result;
     if (result.isDoubt && env.lookUp) {
       const onHold = isHeld(await explainRefusal(env.pool, lease, call.seq));
@@ -148,6 +150,7 @@ async function dispatchOnce(
   const ending = endingOf(end, request, reception);
   if (outcomeKindOf(ending) !== 'unknown' || !('message' in ending) || env.lookUp === undefined)
     return record(env, lease, call, reception, ending, hold, waitFor);
+  call.onActivity();
   const proof = await proveDispatch(env, env.lookUp, tag, request, over);
   if (proof.kind === 'unproven') {
     const inDoubt = { ...ending, message: `${ending.message}; ${proof.why}` };
@@ -202,7 +205,7 @@ async function record(
   });
   hold.settle(fields.kind, fields.costUsd);
   await failpoint('journal.outcome.after', lease.key);
-  tellFleet(env, call, ending, reception, fields);
+  tellFleet(env, lease, call, ending, reception, fields);
   if (answers) env.onCharge(fields.costUsd);
   if (isOfAccount) {
     const why = `the provider refuses this account: ${ending.message}`;

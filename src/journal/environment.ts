@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import type { Logger } from 'pino';
 import type { Dispatcher } from 'undici';
 import type { Pace } from '../provider/pace.ts';
 import type { PriceBook } from '../provider/prices.ts';
@@ -54,6 +55,7 @@ export interface JournalEnvironment {
   /** Where a dispatch in doubt is looked up before it is paid again; undefined: nowhere. */
   lookUp: LookUp | undefined;
   tagging: Tagging;
+  log: Logger;
   /** Told of every charge, for the progress of the night: dollars, undefined where the price is not known. */
   onCharge: (usd: string | undefined) => void;
   /** `MADRUGADA_ALWAYS_REPLAY`: every live answer abandons the run, which then starts over from the journal. */

@@ -16,6 +16,8 @@ export interface LiveCall {
   fallenBack: Asking | undefined;
   /** Of its run: looked at just before anything is sent. */
   brake: Brake;
+  /** Of its run: tells that it is not stuck, to be called at whatever happens to the call. */
+  onActivity: () => void;
   recorded: RecordedCall | undefined;
   /** Given when the call first goes out; a recorded call has it already. */
   seq: number | undefined;

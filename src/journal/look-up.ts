@@ -11,7 +11,7 @@ export interface LookUp {
   apiKey: string;
 }
 
-/** What one look-up says; `unproven` where it says nothing that can be relied on, and why. */
+/** What one look-up says; `unproven` where it says nothing that can be relied on, and why, or `failed`. */
 export type LookUpReply =
   | {
       state: 'answered' | 'refused';
@@ -23,7 +23,9 @@ export type LookUpReply =
     }
   | { state: 'not-received' }
   | { state: 'in-progress'; retryAfterMs: number | undefined }
-  | { state: 'unproven'; why: string };
+  | { state: 'unproven'; why: string }
+  /** It did not come about this time. */
+  | { state: 'failed'; why: string };
 
 /** Total time of one look-up. */
 const PATIENCE_MS = 30_000;
@@ -43,7 +45,7 @@ export async function lookUpDispatch(
     const body = Buffer.from(await response.body.arrayBuffer());
     return readReply(response.statusCode, response.headers, body);
   } catch (error) {
-    return { state: 'unproven', why: `the look-up failed: ${messageOf(error)}` };
+    return { state: 'failed', why: `the look-up failed: ${messageOf(error)}` };
   }
 }
 
@@ -54,7 +56,11 @@ function readReply(
 ): LookUpReply {
   const state = headers['x-dispatch-state'];
   const kept = keptHeaders(headers);
-  if (httpStatus !== 200) return { state: 'unproven', why: `the look-up was answered with HTTP ${httpStatus}` };
+  if (httpStatus !== 200)
+    return {
+      state: httpStatus >= 500 || httpStatus === 429 ? 'failed' : 'unproven',
+      why: `the look-up was answered with HTTP ${httpStatus}`,
+    };
   if (state === 'not-received') return { state };
   if (state === 'in-progress') return { state, retryAfterMs: retryAfterMs(kept, new Date()) };
   if (state !== 'answered' && state !== 'refused')

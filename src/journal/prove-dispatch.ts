@@ -12,10 +12,12 @@ type AskedFor = Pick<JournaledRequest, 'method' | 'url'>;
 
 /** Between two look-ups of a dispatch in progress, where the other side does not say. */
 const ASK_AGAIN_MS = 1_000;
+/** A look-up that fails is tried again after the first of these waits, then after the next, and then given up. */
+const RETRY_MS = [200, 600, 1_800];
 /** Until a task whose dispatch could not be proved is tried again. */
 const PARKED_MS = 60_000;
 
-/** Looks a dispatch up until something is proved of it, it stays in progress for too long, or `over` aborts. */
+/** Looks a dispatch up until something is proved of it, it stays in progress for too long, the look-up has failed too often, or `over` aborts. */
 export async function proveDispatch(
   { dispatcher, limits }: Pick<JournalEnvironment, 'dispatcher' | 'limits'>,
   lookUp: LookUp,
@@ -24,12 +26,12 @@ export async function proveDispatch(
   over?: AbortSignal,
 ): Promise<Proof> {
   const startedAt = performance.now();
-  for (;;) {
+  for (let failures = 0; ; ) {
     const reply = await lookUpDispatch(dispatcher, lookUp, tag);
-    if (reply.state !== 'in-progress') return proofBy(reply, request);
-    const waitMs = reply.retryAfterMs ?? ASK_AGAIN_MS;
-    if (over?.aborted || performance.now() - startedAt + waitMs > limits.maxWaitMs)
-      return { kind: 'unproven', why: 'the provider is still at work on it' };
+    if (reply.state !== 'in-progress' && reply.state !== 'failed') return proofBy(reply, request);
+    const waitMs = reply.state === 'failed' ? RETRY_MS[failures++] : (reply.retryAfterMs ?? ASK_AGAIN_MS);
+    if (waitMs === undefined || over?.aborted || performance.now() - startedAt + waitMs > limits.maxWaitMs)
+      return { kind: 'unproven', why: reply.state === 'failed' ? reply.why : 'the provider is still at work on it' };
     await delay(waitMs, undefined, over && { signal: over }).catch(() => undefined); // asked once more, then
   }
 }
@@ -46,7 +48,7 @@ export function parkedForProof(seq: number, dispatch: number, why: string, onHol
   };
 }
 
-function proofBy(reply: Exclude<LookUpReply, { state: 'in-progress' }>, request: AskedFor): Proof {
+function proofBy(reply: Exclude<LookUpReply, { state: 'in-progress' | 'failed' }>, request: AskedFor): Proof {
   const reception = new Reception(() => undefined);
   if (reply.state === 'unproven') return { kind: 'unproven', why: reply.why };
   if (reply.state === 'not-received') {

@@ -50,6 +50,8 @@ export class Session {
   readonly #inFlight = new Set<Promise<unknown>>();
   readonly #onActivity: () => void;
   #lastSeq: number;
+  /** Recorded results on their way to the code. */
+  #deliveries = 0;
   readonly #over = new AbortController();
   readonly #brake = new Brake();
   #end: (verdict: Verdict) => void = () => undefined;
@@ -83,6 +85,7 @@ export class Session {
     this.steps = new Steps(env.writer, lease, this.#replay, this.#queue, {
       isOver: () => this.#isOver,
       onIssue: () => this.#progress(),
+      onEnd: () => this.#active(),
       onLost: () =>
         this.end({ kind: 'lost', message: `the lease on task ${lease.key} is no longer held by slot ${lease.slot}` }),
       onOtherState: (checkpoint, completedNo) => this.end(this.#otherState(checkpoint, completedNo)),
@@ -194,6 +197,7 @@ export class Session {
       fallenBack: undefined,
       taken: NO_TOKENS,
       brake: this.#brake,
+      onActivity: this.#onActivity,
       recorded,
       seq: recorded?.seq,
       lastDispatch: recorded?.lastDispatch ?? 0,
@@ -216,7 +220,9 @@ export class Session {
       if (result.kind === 'answer' || this.#replay.hasLater(result.completedNo)) {
         const issue = call.issue;
         this.#queue.request(result.completedNo, () => {
-          const delivered = this.#replayResult(call, issue, result.response, result.kind === 'failure');
+          const delivered = this.#whileDelivering(
+            this.#replayResult(call, issue, result.response, result.kind === 'failure'),
+          );
           this.#track(delivered);
           return delivered;
         });
@@ -227,6 +233,17 @@ export class Session {
     }
     if (call.answer) this.#deliver(call, call.issue, call.answer, false);
     else if (!call.isOut) this.#waiting.push(call);
+  }
+
+  /** A large answer is read from the database, which may take long, or be away. */
+  async #whileDelivering(delivery: Promise<void>): Promise<void> {
+    this.#deliveries += 1;
+    try {
+      await delivery;
+    } finally {
+      this.#deliveries -= 1;
+      this.#active();
+    }
   }
 
   async #replayResult(call: LiveCall, issue: Issue, response: RecordedResponse, failed: boolean): Promise<void> {
@@ -326,7 +343,8 @@ export class Session {
   }
 
   #whenAtRest(): void {
-    if (this.#isOver || !this.#replay.hasUnused || this.steps.areRunning || !this.#isAwaited) return;
+    if (this.#isOver || !this.#replay.hasUnused || !this.#isAwaited) return;
+    if (this.steps.areRunning || this.#deliveries > 0) return;
     this.end(this.#divergence('limit', this.#waiting[0]));
   }
 

@@ -10,6 +10,8 @@ import type { Replay } from './replay.ts';
 interface Host {
   isOver(): boolean;
   onIssue(): void;
+  /** A step's function is over, or a journaled timer has fired, and that is recorded. */
+  onEnd(): void;
   onLost(): void;
   /** The run is in another state than the one recorded, at this place, at the checkpoint of this name. */
   onOtherState(checkpoint: string, completedNo: number): void;
@@ -112,6 +114,7 @@ export class Steps {
       if (completedNo !== undefined) this.#queue.add(completedNo, () => resolve(JSON.parse(value)));
     } finally {
       this.#running -= 1;
+      this.#host.onEnd();
     }
   }
 

@@ -336,6 +336,7 @@ export interface Batch {
   budget_usd: Numeric | null;
   closed_at: Timestamp | null;
   created_at: Generated<Timestamp>;
+  cut_off_at: Timestamp | null;
   doubt_policy: Generated<DoubtPolicy>;
   fall_back_after: number | null;
   fall_back_model: string | null;
@@ -594,6 +595,7 @@ export interface StepRecord {
 }
 
 export interface StopSwitch {
+  cut_off_at: Timestamp | null;
   id: Generated<number>;
   lifted_at: Timestamp | null;
   reason: string;

@@ -17,7 +17,7 @@ export interface WorkerSettings {
   alertChannels: AlertChannels;
 }
 
-/** Beyond the dispatch deadline a slot that shows no progress is stuck by this much, in milliseconds. */
+/** A slot that shows no progress for this much longer than one dispatch, or one wait for a provider, may take is stuck, in milliseconds. */
 const STUCK_MARGIN_MS = 300_000;
 const HUNG_SECONDS = 120;
 
@@ -49,7 +49,7 @@ export function workerSettings(environment: NodeJS.ProcessEnv): WorkerSettings {
     lookUp: lookUp(environment.MADRUGADA_LOOK_UP, access),
     tagging: tagging(environment),
     hungMs: seconds('MADRUGADA_HUNG_SECONDS', HUNG_SECONDS * 1000),
-    stuckMs: seconds('MADRUGADA_STUCK_SECONDS', limits.dispatchMs + STUCK_MARGIN_MS),
+    stuckMs: seconds('MADRUGADA_STUCK_SECONDS', Math.max(limits.dispatchMs, limits.maxWaitMs) + STUCK_MARGIN_MS),
     alertChannels: alertChannels(environment),
     alwaysReplay: environment.MADRUGADA_ALWAYS_REPLAY === '1',
   };
@@ -64,14 +64,24 @@ function apiKey(environment: NodeJS.ProcessEnv): string {
   return key;
 }
 
+/** The tag must be asked for at one host, in what is sent to it: the provider's key goes with it. */
 function lookUp(urlTemplate: string | undefined, { apiKey }: ProviderAccess): LookUp | undefined {
   if (!urlTemplate) return undefined;
-  if (!/^https?:/.test(urlTemplate) || !URL.canParse(urlTemplate) || !urlTemplate.includes('{tag}'))
+  const url = URL.parse(urlTemplate.replaceAll('{tag}', EXAMPLE_TAG));
+  const isUsable =
+    url !== null &&
+    /^https?:$/.test(url.protocol) &&
+    (url.pathname + url.search).includes(EXAMPLE_TAG) &&
+    !url.host.includes(EXAMPLE_TAG) &&
+    url.username + url.password === '';
+  if (!isUsable)
     throw new MadrugadaError(
-      `MADRUGADA_LOOK_UP must be a URL in which {tag} stands for the tag of a dispatch, not "${urlTemplate}"`,
+      `MADRUGADA_LOOK_UP must be a URL of http or https, without user and password, with {tag} in its path or query for the tag of a dispatch, not "${urlTemplate.replace(/\/\/[^/]*@/, '//…@')}"`,
     );
   return { urlTemplate, apiKey };
 }
+
+const EXAMPLE_TAG = '0123456789abcdef';
 
 /** As RFC 9110 spells a name. */
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;

@@ -24,7 +24,7 @@ import { Reaper } from './reaper.ts';
 import type { AttemptResult } from './run-attempt.ts';
 import { Slot, type SlotHost } from './slot.ts';
 import { type OnNotification, SlotLocks } from './slot-locks.ts';
-import { stopsInForce } from './stops-in-force.ts';
+import { type StopInForce, stopsInForce } from './stops-in-force.ts';
 import { WakeUp } from './wake-up.ts';
 
 /** What one worker process is told. Times in milliseconds. */
@@ -60,6 +60,7 @@ export class WorkerProcess {
   readonly #leftovers = new Set<Promise<void>>();
   #slots: Slot[] = [];
   #stopReason: string | undefined;
+  #saidStops = new Map<string, StopInForce>();
 
   constructor(options: WorkerOptions) {
     this.#options = options;
@@ -79,7 +80,6 @@ export class WorkerProcess {
       new Map<string, OnNotification>([
         ['madrugada_work', () => this.#wakeUp.wakeAll()],
         ['madrugada_stop', () => void this.#endStopped(pool)],
-        ['madrugada_cut', (batchKey) => void this.#cutOff(pool, batchKey)],
         ['madrugada_pace', () => void this.#learnPace(pace)],
       ]),
       (slot) => this.#loseSlot(slot),
@@ -130,7 +130,7 @@ export class WorkerProcess {
   }
 
   async #environment(pool: JournalEnvironment['pool'], writer: JournalWriter, pace: Pace): Promise<JournalEnvironment> {
-    const { limits, lookUp, tagging, alwaysReplay, onCharge } = this.#options;
+    const { limits, lookUp, tagging, log, alwaysReplay, onCharge } = this.#options;
     // a provider's answers may be as slow as the dispatch deadline allows; connecting may not
     const dispatcher = new HttpAgent({ connect: { timeout: 10_000 }, keepAliveTimeout: 30_000 });
     return {
@@ -143,6 +143,7 @@ export class WorkerProcess {
       limits,
       lookUp,
       tagging,
+      log,
       alwaysReplay,
       onCharge,
     };
@@ -170,7 +171,7 @@ export class WorkerProcess {
     };
     this.#slots = slots.map((name, index) => new Slot(name, index, host));
     if (this.#stopReason) this.stop(this.#stopReason);
-    const reaping = await this.#reapRegularly(new Reaper(env.pool, workerId));
+    const reaping = await this.#reapRegularly(new Reaper(env.pool, workerId), env.pool);
     const delivery = this.#deliverRegularly(env.pool);
     await Promise.all(this.#slots.map((slot) => slot.run()));
     clearInterval(reaping);
@@ -178,13 +179,17 @@ export class WorkerProcess {
     await heartbeat.stop();
   }
 
-  /** Resolves after the first round: what a slot left running under its name goes back before it claims anything. */
-  async #reapRegularly(reaper: Reaper): Promise<NodeJS.Timeout> {
+  /**
+   * Resolves after the first round: what a slot left running under its name goes back before it claims anything. Each round looks at the stops,
+   * too: a connection that is dead without anybody having noticed hears of none.
+   */
+  async #reapRegularly(reaper: Reaper, pool: Pool): Promise<NodeJS.Timeout> {
     let busy = false;
     const round = async () => {
       if (busy) return;
       busy = true;
       try {
+        await this.#endStopped(pool);
         if ((await reaper.reap()) > 0) this.#wakeUp.wakeAll();
       } catch (error) {
         this.#options.log.debug({ err: messageOf(error) }, 'no sweep this time'); // the database is away; the next round comes in a second
@@ -244,28 +249,35 @@ export class WorkerProcess {
         slot.lose(`slot ${slot.name} has lost its lease`);
   }
 
-  /** Whatever was notified: the database says what is stopped. Without it nothing is sent anyway, and it is asked again when it is back. */
-  async #endStopped(pool: Pool): Promise<Slot[]> {
-    const held = new Set(this.#slots.flatMap(({ lease }) => (lease ? [lease.batchKey] : [])));
+  /**
+   * Whatever was notified, or if nothing was heard: the database says what is stopped, and of that, where dispatches in flight are to be broken
+   * off. Without it nothing is sent anyway, and it is asked again when it is back.
+   */
+  async #endStopped(pool: Pool): Promise<void> {
+    const held = this.#slots.flatMap((slot) => (slot.lease ? [{ slot, lease: slot.lease }] : []));
     try {
-      const stops = await stopsInForce(pool, [...held]);
-      for (const [batch, why] of stops) this.#options.log.warn({ batch, why }, 'stopped: nothing more is sent');
-      return this.#slots.filter((slot) => {
-        const message = stops.get(slot.lease?.batchKey ?? '');
-        if (message !== undefined) slot.endStopped(message);
-        return message !== undefined;
-      });
+      const stops = await stopsInForce(pool, [...new Set(held.map(({ lease }) => lease.batchKey))]);
+      this.#sayStops(stops);
+      for (const { slot, lease } of held) {
+        const stop = stops.get(lease.batchKey);
+        if (stop === undefined || slot.lease !== lease) continue; // an attempt that began meanwhile may have begun after a resumption
+        slot.endStopped(stop.message);
+        if (stop.cutOff) slot.cutOff('a person has stopped what was in flight');
+      }
     } catch (error) {
       this.#options.log.warn({ err: messageOf(error) }, 'cannot see what is stopped; nothing stopped is sent anyway');
-      return [];
     }
   }
 
-  /** Dispatches in flight are broken off, of one batch or ('') of all, and only of those that are stopped. */
-  async #cutOff(pool: Pool, batchKey: string | undefined): Promise<void> {
-    if (batchKey === undefined) return;
-    for (const slot of await this.#endStopped(pool))
-      if (batchKey === '' || slot.lease?.batchKey === batchKey) slot.cutOff('a person has stopped what was in flight');
+  /** A stop is found again at every look while its tasks have calls in flight; it is said once. */
+  #sayStops(stops: Map<string, StopInForce>): void {
+    for (const [batch, { message, cutOff }] of stops) {
+      const said = this.#saidStops.get(batch);
+      if (said?.message !== message) this.#options.log.warn({ batch, why: message }, 'stopped: nothing more is sent');
+      if (cutOff && !said?.cutOff)
+        this.#options.log.warn({ batch }, 'stopped at once: what is in flight is broken off');
+    }
+    this.#saidStops = stops;
   }
 
   #loseSlot(name: string): void {

@@ -80,6 +80,31 @@ test('of two slots that stop a batch at the same time one does it, and one alert
   expect(await alertsOf(batch)).toHaveLength(1);
 });
 
+const raiseAlert = (kind: string, batch: string | null) =>
+  db.pool.query('INSERT INTO madrugada.alert (kind, batch_key, message) VALUES ($1, $2, $3)', [kind, batch, 'again']);
+
+for (const [of, batch] of [
+  ['a batch', 'any:v1'],
+  ['no single batch', null],
+] as const)
+  test(`the database keeps no second open alert of a kind and of ${of}, another kind, and one after the first is acknowledged`, async () => {
+    await raiseAlert('account', batch);
+    await expect(raiseAlert('account', batch)).rejects.toThrow('alert_open');
+    await raiseAlert('velocity', batch);
+    await raiseAlert('account', 'other:v1');
+    await db.pool.query(`UPDATE madrugada.alert SET acknowledged_at = now(), acknowledged_by = 'Ana'`);
+    await raiseAlert('account', batch);
+    await db.pool.query(`UPDATE madrugada.alert SET acknowledged_at = now(), acknowledged_by = 'Ana'`);
+  });
+
+test('a stop for a reason of which an alert is still open raises no second one', async () => {
+  const batch = await loadTestBatch(db);
+  await raiseAlert('account', batch);
+
+  expect(await stopAutomatically(batch)).toBe(true);
+  expect(await alertsOf(batch)).toMatchObject([{ message: 'again' }]);
+});
+
 test('a batch that a person has stopped raises no alert when the program would stop it as well', async () => {
   const batch = await loadTestBatch(db);
   await stopBatch(operator, batch, WHY);

@@ -81,16 +81,20 @@ test('of many processes that deliver at the same time, one delivers an alert', a
   expect(hook.bodies).toHaveLength(1);
 });
 
-test('a delivery that another process is just claiming is left to it', async () => {
-  const hook = await webhook(500);
-  await raise();
+test('a delivery that another process is just claiming is left to it, and the next one due is delivered meanwhile', async () => {
+  const hook = await webhook(500, 500);
+  const alerts = [await raise(), await raise()];
   await deliver({ webhook: hook.url });
   await moveClock(db, '31 seconds');
   const other = await openTransaction(db);
-  await other.client.query(`SELECT madrugada.claim_delivery(ARRAY['webhook'])`);
+  const { rows } = await other.client.query(
+    `SELECT document ->> 'batch' AS batch FROM madrugada.claim_delivery(ARRAY['webhook'])`,
+  );
+  hook.bodies.length = 0;
   const { delivered, failures } = await deliver({ webhook: hook.url });
 
-  expect([delivered, failures]).toEqual([0, []]);
+  expect([delivered, failures]).toEqual([1, []]);
+  expect([rows[0]?.batch, ...hook.bodies.map((body) => JSON.parse(body).batch)].toSorted()).toEqual(alerts.toSorted());
 });
 
 test('a delivery that is refused is tried again when its back-off is over, and not before', async () => {

@@ -52,6 +52,16 @@ test('the file says where the embedded server lives', async () => {
   expect(stderr).toContain(`${join(folder, 'elsewhere', 'postgres')} belongs to PostgreSQL 12`);
 });
 
+test('a look-up in the file that is no URL with a place for the tag is refused before anything starts', async () => {
+  const batch = await loadTestBatch(db);
+  const config = say({ databaseUrl: db.url, lookUp: 'gateway.example/{tag}' });
+  const { code, stderr } = await inFolder(config, ['run', batch, '--workers', '1']);
+
+  expect(code).toBe(2);
+  expect(stderr).toContain('MADRUGADA_LOOK_UP must be a URL');
+  expect(stderr).toContain('not "gateway.example/{tag}"');
+});
+
 test('the file gives defaults of flags, and a flag wins over it', async () => {
   const config = say({ databaseUrl: db.url, workers: 1, concurrency: 2 });
   const slots = async (batch: string) => {

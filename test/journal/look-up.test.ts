@@ -87,6 +87,7 @@ test('the late original of a recovered answer is kept, and counts once', async (
     [batch],
   );
   expect(rows).toEqual([{ kind: 'charged', answers: true, usd: COST }]);
+  expect(Number((await taskOf(bench.db, batch)).spent_usd)).toBe(Number(COST));
 });
 
 test('a dispatch that the look-up knows as refused is sent once more', async () => {
@@ -174,6 +175,46 @@ test.for<[string, Script, string]>([
     await letGo();
   },
 );
+
+for (const [how, fail] of [
+  ['breaks off', (exchange) => exchange.cut()],
+  ['is answered with HTTP 503', (exchange) => exchange.refuse(503, 'overloaded_error')],
+] as [string, Script][])
+  test(`a look-up that ${how} a few times is tried again within the attempt, which then goes on`, async () => {
+    const { batch, letGo } = await doubtOfTheDead();
+    const taker = await bench.workers.add(LOOK_UP);
+    provide(
+      (exchange) => exchange.message('paid again'),
+      (exchange) => (lookedUp().length < 4 ? fail(exchange) : found(exchange)),
+    );
+    const result = await taker.attempt(batch, askOne);
+
+    expect(result.ending).toBe('completed');
+    expect([sent().length, lookedUp().length]).toEqual([1, 4]);
+    await letGo();
+  });
+
+test('a look-up that goes on failing is given up after a few tries, and one that knows nothing is not repeated', async () => {
+  const { batch, letGo } = await doubtOfTheDead();
+  const taker = await bench.workers.add(LOOK_UP);
+  provide(
+    (exchange) => exchange.message('paid again'),
+    (exchange) => exchange.cut(),
+  );
+  const failing = await taker.attempt(batch, askOne);
+  const tries = lookedUp().length;
+  provide(
+    (exchange) => exchange.message('paid again'),
+    (exchange) => exchange.refuse(404, 'not_found_error'),
+  );
+  await moveClock(bench.db, '61 seconds');
+  const unknowing = await taker.attempt(batch, askOne);
+  await moveClock(bench.db, '-61 seconds');
+
+  expect([failing.ending, unknowing.ending]).toEqual(['parked', 'parked']);
+  expect([tries, lookedUp().length - tries]).toEqual([4, 1]);
+  await letGo();
+});
 
 test('an answer that breaks off is recovered by its own sender, in the same attempt', async () => {
   const batch = await loadTestBatch(bench.db);

@@ -4,15 +4,27 @@ import { retryTask } from '../../src/batch/retry-task.ts';
 import { openClient } from '../../src/postgres/connect.ts';
 import { loadTestBatch, taskOf } from '../support/attempts.ts';
 import { ask, journalBench } from '../support/journal-bench.ts';
+import { openTransaction } from '../support/open-transaction.ts';
 import { until } from '../support/until.ts';
 
 const bench = journalBench();
+/** A body of so many characters is not read with the journal. */
+const LARGE = 1_000_000;
 const QUICK = { limits: { restMs: 50 } };
 
 async function recordOne(batch: string): Promise<void> {
   const worker = await bench.workers.add();
   await worker.attempt(batch, async (task) => {
     await ask(task, 'one');
+    throw new Error('the program breaks here');
+  });
+}
+
+async function recordTwo(batch: string): Promise<void> {
+  const worker = await bench.workers.add();
+  await worker.attempt(batch, async (task) => {
+    await ask(task, 'one');
+    await ask(task, 'two');
     throw new Error('the program breaks here');
   });
 }
@@ -29,9 +41,12 @@ test('a task that waits with records unused, and in which nothing moves, stops a
   expect(bench.provider.requestCount).toBe(1);
 });
 
+/** Longer than a noisy machine takes for a few turns of the event loop. */
+const UNHURRIED = { limits: { restMs: 500 } };
+
 test('a task whose step is still running is not at rest, however long the step takes', async () => {
   const batch = await loadTestBatch(bench.db);
-  const worker = await bench.workers.add(QUICK);
+  const worker = await bench.workers.add(UNHURRIED);
   await worker.attempt(batch, async (task) => {
     void task.step('slow', () => new Promise(() => undefined));
     await ask(task, 'one');
@@ -40,17 +55,82 @@ test('a task whose step is still running is not at rest, however long the step t
   });
   const result = await worker.attempt(batch, async (task) => {
     const start = performance.now();
-    const longOver = () => performance.now() - start > 4 * QUICK.limits.restMs;
-    const slow = task.step('slow', () => until('four limits are over', longOver));
+    const longOver = until('three limits are over', () => performance.now() - start > 3 * UNHURRIED.limits.restMs);
+    const slow = task.step('slow', () => longOver);
     await ask(task, 'one');
     const fresh = ask(task, 'new'); // waits for 'two' to be used
-    await until('four limits are over', longOver);
+    await longOver;
     await ask(task, 'two');
     await slow;
     return fresh;
   });
 
   expect(result.ending).toBe('completed');
+});
+
+/** Nothing else happens in this process for so long. */
+function block(ms: number): void {
+  const start = performance.now();
+  while (performance.now() - start < ms);
+}
+
+/** Lets everything run that is due, timers included. */
+async function someTurns(): Promise<void> {
+  for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+test('a task is not at rest at the moment a step has ended: the limit counts from there', async () => {
+  const batch = await loadTestBatch(bench.db);
+  await recordTwo(batch);
+  const worker = await bench.workers.add(UNHURRIED);
+  const { writer } = worker.env;
+  const write = writer.writeStep.bind(writer);
+  const recorded = Promise.withResolvers<void>();
+  writer.writeStep = async (row) => {
+    const completed = await write(row);
+    block(2 * UNHURRIED.limits.restMs); // the timer's time is over when the step ends
+    recorded.resolve();
+    return completed;
+  };
+  const result = await worker.attempt(batch, async (task) => {
+    await ask(task, 'one');
+    const fresh = ask(task, 'new');
+    void task.step('short', () => 'done');
+    await recorded.promise;
+    await someTurns();
+    await ask(task, 'two');
+    return fresh;
+  });
+
+  expect(result.ending).toBe('completed');
+});
+
+test('a task whose recorded answer is still being read from the database is not at rest, however long that takes', async () => {
+  const batch = await loadTestBatch(bench.db);
+  bench.provider.script = (exchange) => exchange.message(exchange.prompt === 'large' ? 'x'.repeat(LARGE) : 'short');
+  const recording = await bench.workers.add();
+  await recording.attempt(batch, async (task) => {
+    for (const prompt of ['one', 'large', 'two']) await ask(task, prompt);
+    throw new Error('the program breaks here');
+  });
+  const worker = await bench.workers.add(QUICK);
+  const table = await openTransaction(bench.db);
+  const result = worker.attempt(batch, async (task) => {
+    await ask(task, 'one');
+    await table.client.query('LOCK TABLE madrugada.call_outcome IN ACCESS EXCLUSIVE MODE');
+    return ask(task, 'large').then(() => ask(task, 'two'));
+  });
+  await until('the answer is waited for', async () => {
+    const { rows } = await bench.db.pool.query(
+      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'SELECT response FROM%'`,
+    );
+    return rows.length > 0;
+  });
+  const start = performance.now();
+  await until('four limits are over', () => performance.now() - start > 4 * QUICK.limits.restMs);
+  await table.commit();
+
+  expect((await result).ending).toBe('completed');
 });
 
 test('a task without unused records may wait for a live answer longer than the rest limit', async () => {

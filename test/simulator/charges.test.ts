@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { appendFile } from 'node:fs/promises';
+import { appendFile, rm, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import type Anthropic from '@anthropic-ai/sdk';
 import Big from 'big.js';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { until } from '../support/until.ts';
 import { ask, type ForkedSimulator, forkSimulator, runToExit, temporaryFolder, wish } from './forked-simulator.ts';
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
@@ -99,16 +100,43 @@ test('a client that hangs up before the answer is produced pays all the same', a
   expect(Date.parse(line?.at ?? '')).toBeGreaterThan(await hungUpAt);
 });
 
-test('the bill has the line before the client sees the first byte', async () => {
-  await simulator.client.messages.create(ask('hello')).asResponse();
-  await simulator.stop('SIGKILL');
-  expect(await simulator.billLines()).toHaveLength(1);
-});
+for (const stream of [false, true])
+  test(`the bill has the line on disk before the client sees the first byte of an answer${stream ? ' that is streamed' : ''}`, async () => {
+    const gate = join(folder.path, 'gate');
+    const slow = await forkSimulator(join(folder.path, 'slow.jsonl'), [], { slowDisk: gate });
+    onTestFinished(async () => void (await slow.stop('SIGKILL')));
+    await writeFile(gate, '');
+    let hasBegun = false;
+    const answer = fetch(`${slow.url}/v1/messages`, {
+      method: 'POST',
+      headers: { 'x-api-key': 'dummy', 'x-madrugada-tag': 'slow' },
+      body: JSON.stringify({ ...ask('hello'), stream }),
+    }).then((response) => {
+      hasBegun = true;
+      return response.text();
+    });
+    await until('the line waits for the disk', () => existsSync(`${gate}.reached`));
+    const headers = { 'x-api-key': 'dummy' };
+    const meanwhile = await fetch(`${slow.url}/v1/dispatches/slow`, { headers }); // answered after all that was sent before
+    const early = hasBegun;
+    await rm(gate);
+
+    expect(early).toBe(false);
+    expect(Object.fromEntries(meanwhile.headers)).toMatchObject({
+      'x-dispatch-state': 'in-progress',
+      'retry-after': '1',
+    });
+    expect(await answer).toContain('msg_');
+    expect(await slow.billLines()).toHaveLength(1);
+  });
 
 test.skipIf(!existsSync('/dev/full'))('an answer whose charge cannot be written is not sent', async () => {
   const broken = await forkSimulator('/dev/full');
-  await expect(broken.client.messages.create(ask('hello'))).rejects.toMatchObject({ status: 500 });
-  await broken.stop();
+  onTestFinished(async () => void (await broken.stop('SIGKILL')));
+  const tagged = { headers: { 'x-madrugada-tag': 'unwritten' } };
+  await expect(broken.client.messages.create(ask('hello'), tagged)).rejects.toMatchObject({ status: 500 });
+  const found = await fetch(`${broken.url}/v1/dispatches/unwritten`, { headers: { 'x-api-key': 'dummy' } });
+  expect([found.status, found.headers.get('x-dispatch-state')]).toEqual([404, null]); // half a line may be on the bill
 });
 
 test('a simulator started again adds to its bill, without the half line a kill has left', async () => {

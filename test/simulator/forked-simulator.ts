@@ -11,6 +11,8 @@ import type { BillLine } from '../../src/simulator/bill-file.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/simulator/main.ts', import.meta.url));
 
+const SLOW_DISK = new URL('./slow-disk.ts', import.meta.url).href;
+
 /** A simulator in a process of its own, with the official client pointed at it. */
 export class ForkedSimulator {
   readonly url: string;
@@ -53,9 +55,20 @@ export class ForkedSimulator {
   }
 }
 
-/** Starts `node src/simulator/main.ts --bill BILL FLAGS`. */
-export async function forkSimulator(bill: string, flags: readonly string[] = []): Promise<ForkedSimulator> {
-  const child = spawn(process.execPath, [MAIN, '--bill', bill, ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
+/** Starts `node src/simulator/main.ts --bill BILL FLAGS`; with `slowDisk`, a file, nothing gets onto the disk while that exists. */
+export async function forkSimulator(
+  bill: string,
+  flags: readonly string[] = [],
+  { slowDisk }: { slowDisk?: string } = {},
+): Promise<ForkedSimulator> {
+  const child = spawn(
+    process.execPath,
+    [...(slowDisk ? ['--import', SLOW_DISK] : []), MAIN, '--bill', bill, ...flags],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...process.env, ...(slowDisk && { SLOW_DISK_GATE: slowDisk }) },
+    },
+  );
   const lines = createInterface({ input: child.stdout });
   const [line] = await Promise.race([once(lines, 'line'), once(child, 'exit').then(() => ['{}'])]);
   const { url } = JSON.parse(String(line));

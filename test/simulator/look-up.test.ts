@@ -110,6 +110,15 @@ test('the oldest bodies go first, and of their dispatches nothing is said', () =
   expect(records.lookUp('b')).toMatchObject({ state: 'answered' });
 });
 
+test('a tag that was refused and comes again is in progress, and found with its later answer', () => {
+  const records = new DispatchRecords([], 10);
+  records.arrive('a');
+  records.finish('a', result('refused', '12345'));
+  expect([records.arrive('a'), records.lookUp('a')]).toEqual([true, 'in-progress']);
+  records.finish('a', result('answered', '1234567890')); // of the refusal nothing is kept that would take its place
+  expect(records.lookUp('a')).toMatchObject({ state: 'answered' });
+});
+
 test('a tag that comes again and is refused is still found charged', () => {
   const records = new DispatchRecords();
   records.arrive('a');

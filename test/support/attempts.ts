@@ -1,4 +1,5 @@
 import type { Client, Pool } from 'pg';
+import { type Logger, pino } from 'pino';
 import { Agent as HttpAgent } from 'undici';
 import { z } from 'zod';
 import { type Agent, defineAgent } from '../../src/agent/define-agent.ts';
@@ -179,6 +180,7 @@ export interface WorkerSettings {
   limits?: Partial<Limits>;
   tagging?: Tagging;
   alwaysReplay?: boolean;
+  log?: Logger;
   /** Path at the provider, with `{tag}`. */
   lookUpPath?: string;
   onHoldWarning?: (message: string) => void;
@@ -202,6 +204,7 @@ export class TestWorkers {
     limits = {},
     tagging = HEADER_ONLY,
     alwaysReplay = false,
+    log = pino({ enabled: false }),
     lookUpPath,
     onHoldWarning = () => undefined,
     connectJournal = (connect) => connect(),
@@ -221,6 +224,7 @@ export class TestWorkers {
       limits: { ...DEFAULT_LIMITS, ...limits },
       lookUp: lookUpPath === undefined ? undefined : { urlTemplate: this.#baseUrl + lookUpPath, apiKey: 'dummy' },
       tagging,
+      log,
       onCharge: () => undefined,
       alwaysReplay,
     };

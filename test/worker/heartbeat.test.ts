@@ -11,6 +11,7 @@ import { untilDone, workerBench } from '../support/worker-processes.ts';
 
 const bench = workerBench();
 const AGENT = fileURLToPath(new URL('../support/agents/obstructed.ts', import.meta.url));
+const THREE_QUESTIONS = fileURLToPath(new URL('../support/agents/three-questions.ts', import.meta.url));
 
 /** A batch whose first agent run meets an obstacle. */
 async function obstructed(obstacle: 'spin' | 'wait', options: { tasks?: number; leaseSeconds?: number } = {}) {
@@ -67,6 +68,18 @@ test('an event loop that hangs loses its lease; another slot goes on, and nothin
     'answer to question 1, before',
     'answer to question 1, after',
   ]);
+});
+
+test('a call that is refused again and again for longer than a slot may stand still keeps its lease', async () => {
+  const batch = await loadTestBatch(bench.db, { agent: THREE_QUESTIONS, leaseSeconds: 3 });
+  bench.provider.script = (exchange) =>
+    exchange.number <= 10 ? exchange.refuse(500, 'api_error', { 'retry-after': '1' }) : exchange.message();
+  bench.processes.worker('patient', batch, {
+    environment: { MADRUGADA_STUCK_SECONDS: '4', MADRUGADA_MAX_DISPATCHES: '20' },
+  });
+  await untilDone(bench.db, batch);
+
+  expect(await endingsOf(bench.db, batch)).toEqual(['patient completed']);
 });
 
 test('an agent that waits for ever loses its lease, and its slot takes the next task', async () => {

@@ -59,6 +59,30 @@ test('a worker that starts after a refusal keeps the pace from its first call on
   expect(bench.provider.requestCount).toBe(1);
 });
 
+test('a refusal of which the fleet cannot be told is said with the task and the provider, and its call goes on', async () => {
+  const batch = await loadTestBatch(bench.db, { agent: AGENT });
+  bench.provider.script = (exchange) => {
+    if (exchange.number === 1) exchange.refuse(429, 'rate_limit_error', { 'retry-after-ms': '5' });
+    else exchange.message();
+  };
+  await bench.db.pool.query('ALTER FUNCTION madrugada.note_pace RENAME TO mislaid');
+  try {
+    const worker = bench.processes.worker('host-a/1', batch);
+    await untilDone(bench.db, batch);
+    await said(worker, 'a refusal could not be told to the fleet');
+    for (const detail of [
+      `"task":"${batch.replace(':', ':1:')}"`,
+      `"provider":"${bench.provider.url}"`,
+      'note_pace',
+    ])
+      await said(worker, detail);
+  } finally {
+    await bench.db.pool.query('ALTER FUNCTION madrugada.mislaid RENAME TO note_pace');
+  }
+
+  expect((await taskOf(bench.db, batch)).state).toBe('completed');
+});
+
 test('a batch whose provider refuses now and then is completed all the same', async () => {
   const batch = await loadTestBatch(bench.db, { agent: AGENT, tasks: 4 });
   bench.provider.script = (exchange) => {

@@ -1,6 +1,7 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Client } from 'pg';
 import { expect, test } from 'vitest';
 import { resumeBatch, stopBatch, stopEverything } from '../../src/batch/change-batch.ts';
 import { openClient } from '../../src/postgres/connect.ts';
@@ -152,6 +153,84 @@ test('what an earlier stop waits for is broken off by one that is not to wait', 
   await liftStop(bench.db);
 
   expect(await kindsOf(bench.db, batch)).toEqual(['1.1 unknown']);
+});
+
+/** Ends the connection on which workers hear of things, keeps it down, and lets `work` use one that is up. */
+async function unheard(work: (client: Client) => Promise<unknown>): Promise<void> {
+  const { url, name } = bench.db;
+  const client = await openClient({ url, as: 'operator', applicationName: 'madrugada test' });
+  const elsewhere = await openClient({ url: new URL('/postgres', url).href, applicationName: 'madrugada test' });
+  const listener = `datname = '${name}' AND application_name ~ '^madrugada/w[0-9]+/slots$'`;
+  try {
+    await elsewhere.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+    await elsewhere.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${listener}`);
+    await until('nobody listens', async () => {
+      const { rows } = await elsewhere.query(`SELECT FROM pg_stat_activity WHERE ${listener}`);
+      return rows.length === 0;
+    });
+    await work(client);
+  } finally {
+    await elsewhere.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
+    await elsewhere.end();
+    await client.end();
+  }
+}
+
+test('a worker that could not hear of a stop that is not to wait breaks off what is in flight while it still hears nothing', async () => {
+  const { batch, exchange } = await inFlight();
+  await unheard(async (client) => {
+    await stopBatch(client, batch, { ...BY, now: true });
+    await exchange.closed;
+  });
+  await givenBack(batch);
+
+  expect(await kindsOf(bench.db, batch)).toEqual(['1.1 unknown']);
+});
+
+test('a worker that had heard of a stop, and could not hear that it is not to wait, breaks off what is in flight', async () => {
+  const { batch, worker, exchange } = await inFlight();
+  await asOperator((client) => stopBatch(client, batch, BY));
+  await said(worker, 'stopped: nothing more is sent');
+  await unheard(async (client) => {
+    await stopEverything(client, { ...BY, now: true });
+    await exchange.closed;
+  });
+  await givenBack(batch);
+  await liftStop(bench.db);
+
+  expect(await kindsOf(bench.db, batch)).toEqual(['1.1 unknown']);
+});
+
+test('a batch that is resumed after a stop that did not wait sends again, and a later stop waits for it', async () => {
+  const { batch, worker } = await inFlight();
+  await asOperator((client) => stopBatch(client, batch, { ...BY, now: true }));
+  await givenBack(batch);
+  await asOperator((client) => resumeBatch(client, batch, BY));
+  const again = await bench.provider.arrival(2);
+  await asOperator((client) => stopBatch(client, batch, { ...BY, reason: 'still too dear' }));
+  await said(worker, `batch ${batch} is stopped: still too dear`);
+  again.message();
+  await givenBack(batch);
+
+  expect(await kindsOf(bench.db, batch)).toEqual(['1.1 unknown', '1.2 charged']);
+});
+
+test('the audit trail has who would not wait, and why', async () => {
+  const { batch } = await inFlight();
+  await asOperator((client) => stopBatch(client, batch, { ...BY, now: true }));
+  await asOperator((client) => stopEverything(client, { ...BY, now: true }));
+  await givenBack(batch);
+  await liftStop(bench.db);
+  const { rows } = await bench.db.pool.query(
+    `SELECT subject, event, reason, by_name FROM madrugada.audit_event WHERE event = 'cut off' AND (batch_key = $1 OR batch_key IS NULL)
+      ORDER BY id DESC LIMIT 2`,
+    [batch],
+  );
+
+  expect(rows).toEqual([
+    { subject: 'stop', event: 'cut off', reason: 'too dear', by_name: 'Ana' },
+    { subject: 'batch', event: 'cut off', reason: 'too dear', by_name: 'Ana' },
+  ]);
 });
 
 test('a stop of one batch that is not to wait leaves the calls of another in flight', async () => {
