@@ -3479,7 +3479,7 @@ ALTER SCHEMA madrugada OWNER TO madrugada_owner;
 
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE madrugada.model_price TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.abort_action(bigint,bigint,bigint,bigint,text) TO madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.acknowledge_alert(bigint,text) TO madrugada_approver, madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.acknowledge_alert(bigint,text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.action_challenge(madrugada.action) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.action_content(text,text,text,jsonb) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.action_digest(madrugada.action) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;

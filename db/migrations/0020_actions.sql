@@ -721,4 +721,3 @@ GRANT EXECUTE ON FUNCTION madrugada.propose_action(bigint, bigint, bigint, integ
   madrugada.begin_undo(bigint, bigint, bigint, bigint, jsonb, bigint, text), madrugada.abort_action(bigint, bigint, bigint, bigint, text)
   TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.record_rehearsal(text, text, text, jsonb), madrugada.allow_unrehearsed(text) TO madrugada_operator;
-GRANT EXECUTE ON FUNCTION madrugada.acknowledge_alert(bigint, text) TO madrugada_approver;
