@@ -115,7 +115,7 @@ describe('no effect', () => {
   test('the precondition sees what a transaction that was under way has left', async () => {
     const other = await bank.db.pool.connect();
     await other.query('BEGIN; UPDATE bank.account SET balance = 200 WHERE id = 1');
-    const executed = expect(action.execute(transfer, before, context('a'))).rejects.toThrow(NoEffect);
+    const executed = expect(action.execute(transfer, before, context('a'))).rejects.toThrow(/less than 300.00/);
     await rowLockWait(bank.db);
     await other.query('COMMIT');
     other.release();
@@ -136,7 +136,9 @@ describe('no effect', () => {
       update: ({ from, to }) =>
         sql`UPDATE bank.account SET balance = balance - 1 WHERE id IN (${from}, ${to}) RETURNING id, balance`,
     });
-    await expect(wrong.execute(transfer, before, context('a'))).rejects.toThrow(NoEffect);
+    const executed = wrong.execute(transfer, before, context('a'));
+    await expect(executed).rejects.toThrow(NoEffect);
+    await expect(executed).rejects.toThrow(/returned .*999.00.* where .*700.00.* was intended/);
     expect(await movements()).toEqual([]);
   });
 
