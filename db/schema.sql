@@ -2102,7 +2102,7 @@ AS $function$
     VALUES ('action', event, a.batch_key, a.task_id, a.id, from_state, a.state::text, a.slot, a.worker_id, a.lease_token, reason, said('by'), said('os_user'))
   $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.note_pace(the_origin text, the_model text, pause_ms double precision, announced jsonb, taken_input bigint, taken_output bigint, used_input bigint, used_output bigint, used_tokens bigint)
+CREATE OR REPLACE FUNCTION madrugada.note_pace(the_origin text, the_model text, pause_ms double precision, announced jsonb, taken_input bigint, taken_output bigint, used_input bigint, used_output bigint, used_tokens bigint, counted boolean)
  RETURNS void
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -2114,6 +2114,7 @@ DECLARE
   input_limit bigint := announced #>> '{input,limit}';
   output_limit bigint := announced #>> '{output,limit}';
   tokens_limit bigint := announced #>> '{tokens,limit}';
+  gap interval;
   was_paced boolean;
 BEGIN
   IF refused THEN
@@ -2121,10 +2122,14 @@ BEGIN
     INSERT INTO provider_pace (origin, model, paused_until, refused_at) VALUES (the_origin, the_model, pause_end, now())
       ON CONFLICT (origin, model) DO NOTHING;
   END IF;
+  SELECT interval '1 minute' / CASE WHEN announced ? 'requests' THEN (announced ->> 'requests')::double precision ELSE p.requests_per_minute END
+    INTO gap FROM provider_pace p WHERE p.origin = the_origin AND p.model = the_model;
   UPDATE provider_pace p
      SET paused_until = greatest(p.paused_until, pause_end),
          refused_at = CASE WHEN refused THEN now() ELSE p.refused_at END,
          requests_per_minute = CASE WHEN announced ? 'requests' THEN (announced ->> 'requests')::double precision ELSE p.requests_per_minute END,
+         next_at = CASE WHEN refused AND NOT counted AND gap IS NOT NULL
+           THEN greatest(p.next_at, least(greatest(p.next_at, now()) + gap, now() + interval '1 minute')) ELSE p.next_at END,
          input_per_minute = coalesce(input_limit, p.input_per_minute),
          output_per_minute = coalesce(output_limit, p.output_per_minute),
          tokens_per_minute = coalesce(tokens_limit, p.tokens_per_minute),
@@ -3339,7 +3344,11 @@ CREATE VIEW madrugada.audit_unmatched AS
     j.cost_usd AS journal_usd
    FROM ((madrugada.audit_charges c
      LEFT JOIN madrugada.task t ON ((t.id = c.task_id)))
-     LEFT JOIN madrugada.audit_journal_charges j ON (((j.batch_key = c.batch_key) AND (j.task_id = c.task_id) AND (j.seq = c.seq) AND (j.dispatch = c.dispatch))))
+     LEFT JOIN LATERAL ( SELECT j_1.task_id,
+            j_1.cost_usd
+           FROM madrugada.audit_journal_charges j_1
+          WHERE ((j_1.batch_key = c.batch_key) AND (j_1.task_id = c.task_id) AND (j_1.seq = c.seq) AND (j_1.dispatch = c.dispatch))
+         OFFSET 0) j ON (true))
   WHERE ((c.other_batch IS NULL) AND ((j.task_id IS NULL) OR (j.cost_usd IS DISTINCT FROM c.cost_usd)))
 UNION ALL
  SELECT j.batch_key,
@@ -3518,7 +3527,7 @@ GRANT EXECUTE ON FUNCTION madrugada.load_batch(text,text,text,jsonb,text,integer
 GRANT EXECUTE ON FUNCTION madrugada.may_pay_again(madrugada.call_intent,madrugada.doubt_policy) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.month_of(timestamp with time zone) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.next_claimable_at(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.note_pace(text,text,double precision,jsonb,bigint,bigint,bigint,bigint,bigint) TO madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.note_pace(text,text,double precision,jsonb,bigint,bigint,bigint,bigint,bigint,boolean) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.note_spending(text,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.now() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.propose_action(bigint,bigint,bigint,integer,jsonb) TO madrugada_worker;

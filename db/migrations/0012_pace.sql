@@ -68,11 +68,14 @@ CREATE FUNCTION madrugada.bucket_after(full_at timestamptz, per_minute bigint, a
 
 -- What a dispatch has taught. pause_ms NULL: it was not refused. announced: by 'requests' (so many a minute; null: no pace follows from what was
 -- said), 'input', 'output' and 'tokens' (objects with limit and remaining), what the provider said. taken_… is what its turn took, 0 where
--- it had none; used_… what it used of that.
+-- it had none; used_… what it used of that. counted: it had a turn. One that had none, because nobody knew of a pace when it went out, has come
+-- within the announced rate all the same: refused, it is counted now, up to a minute ahead, so that those who went out at once are not followed
+-- by a full minute's turns.
 -- Tells the fleet only what it does not know: while the pace holds, everybody asks for turns already.
 CREATE FUNCTION madrugada.note_pace(
   the_origin text, the_model text, pause_ms double precision, announced jsonb,
-  taken_input bigint, taken_output bigint, used_input bigint, used_output bigint, used_tokens bigint
+  taken_input bigint, taken_output bigint, used_input bigint, used_output bigint, used_tokens bigint,
+  counted boolean
 ) RETURNS void
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
@@ -82,6 +85,7 @@ DECLARE
   input_limit bigint := announced #>> '{input,limit}';
   output_limit bigint := announced #>> '{output,limit}';
   tokens_limit bigint := announced #>> '{tokens,limit}';
+  gap interval;
   was_paced boolean;
 BEGIN
   IF refused THEN
@@ -89,10 +93,14 @@ BEGIN
     INSERT INTO provider_pace (origin, model, paused_until, refused_at) VALUES (the_origin, the_model, pause_end, now())
       ON CONFLICT (origin, model) DO NOTHING;
   END IF;
+  SELECT interval '1 minute' / CASE WHEN announced ? 'requests' THEN (announced ->> 'requests')::double precision ELSE p.requests_per_minute END
+    INTO gap FROM provider_pace p WHERE p.origin = the_origin AND p.model = the_model;
   UPDATE provider_pace p
      SET paused_until = greatest(p.paused_until, pause_end),
          refused_at = CASE WHEN refused THEN now() ELSE p.refused_at END,
          requests_per_minute = CASE WHEN announced ? 'requests' THEN (announced ->> 'requests')::double precision ELSE p.requests_per_minute END,
+         next_at = CASE WHEN refused AND NOT counted AND gap IS NOT NULL
+           THEN greatest(p.next_at, least(greatest(p.next_at, now()) + gap, now() + interval '1 minute')) ELSE p.next_at END,
          input_per_minute = coalesce(input_limit, p.input_per_minute),
          output_per_minute = coalesce(output_limit, p.output_per_minute),
          tokens_per_minute = coalesce(tokens_limit, p.tokens_per_minute),
@@ -137,6 +145,6 @@ END $$;
 GRANT SELECT ON madrugada.provider_pace TO madrugada_worker, madrugada_operator, madrugada_approver, madrugada_auditor;
 GRANT EXECUTE ON FUNCTION madrugada.is_paced(madrugada.provider_pace) TO madrugada_worker, madrugada_operator, madrugada_approver, madrugada_auditor;
 GRANT EXECUTE ON FUNCTION
-  madrugada.note_pace(text, text, double precision, jsonb, bigint, bigint, bigint, bigint, bigint),
+  madrugada.note_pace(text, text, double precision, jsonb, bigint, bigint, bigint, bigint, bigint, boolean),
   madrugada.take_turn(text, text, bigint, bigint, double precision)
   TO madrugada_worker;

@@ -208,8 +208,10 @@ SELECT c.batch_key,
        t.key, c.task_id, c.seq, c.dispatch, c.bill_id, c.line_no, c.provider_request_id, c.cost_usd AS bill_usd, j.cost_usd AS journal_usd
   FROM madrugada.audit_charges c
   LEFT JOIN madrugada.task t ON t.id = c.task_id
-  LEFT JOIN madrugada.audit_journal_charges j
-    ON j.batch_key = c.batch_key AND j.task_id = c.task_id AND j.seq = c.seq AND j.dispatch = c.dispatch
+  -- looked up by key for each line (OFFSET 0 keeps it so): joined, every line walks every charge where the tables have no statistics yet
+  LEFT JOIN LATERAL (
+    SELECT j.task_id, j.cost_usd FROM madrugada.audit_journal_charges j
+     WHERE j.batch_key = c.batch_key AND j.task_id = c.task_id AND j.seq = c.seq AND j.dispatch = c.dispatch OFFSET 0) j ON true
  WHERE c.other_batch IS NULL AND (j.task_id IS NULL OR j.cost_usd IS DISTINCT FROM c.cost_usd)
 UNION ALL
 SELECT j.batch_key,

@@ -31,12 +31,13 @@ export function tellFleet(
   lease: Lease,
   call: LiveCall,
   ending: Ending,
-  { status, headers }: Reception,
+  { headers }: Reception,
   outcome: Omit<OutcomeRow, 'lease' | 'seq' | 'dispatch' | 'shown'>,
 ): void {
   const address = addressOf(call);
   const tell = async () => {
-    if (ending.kind === 'refused') await pace.noteRefusal(address, status, headers, limits.retryAfterCapMs);
+    if (ending.kind === 'refused' && ending.onLoad)
+      await pace.noteRefusal(address, headers, limits.retryAfterCapMs, call.isCounted);
     if (outcome.kind === 'refused' || outcome.kind === 'not_sent')
       await pace.noteUse(address, call.taken, undefined, headers);
     else if (statesUsage(outcome)) await pace.noteUse(address, call.taken, outcome, headers);

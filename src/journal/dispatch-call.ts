@@ -92,6 +92,7 @@ async function waitForTurn(
     return { kind: 'ended', verdict: { kind: 'parked', waitingFor: 'refusal', until: turn.until, message } };
   }
   call.taken = turn.taken;
+  call.isCounted = turn.isCounted;
   if (turn.waitMs === 0) return undefined;
   await delay(turn.waitMs, undefined, { signal: over }).catch(() => undefined);
   return call.issue.isOpen && !over.aborted ? undefined : { kind: 'unwanted' };

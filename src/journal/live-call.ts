@@ -24,6 +24,8 @@ export interface LiveCall {
   lastDispatch: number;
   /** What the turn of its last dispatch took of the provider's limits. */
   taken: Tokens;
+  /** Its last dispatch had a place in the rate that the provider has announced. */
+  isCounted: boolean;
   /** Recorded results that the code has already asked for. */
   consumed: number;
   issues: number;

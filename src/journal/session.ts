@@ -196,6 +196,7 @@ export class Session {
       request,
       fallenBack: undefined,
       taken: NO_TOKENS,
+      isCounted: false,
       brake: this.#brake,
       onActivity: this.#onActivity,
       recorded,

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import { patiently } from '../postgres/patiently.ts';
-import { announcedLimits, countsCacheReads, isOnAccountOfLoad } from './rate-limits.ts';
+import { announcedLimits, countsCacheReads } from './rate-limits.ts';
 import { retryAfterMs } from './retry-after.ts';
 import type { Usage } from './usage.ts';
 
@@ -23,9 +23,11 @@ export interface Tokens {
 
 /**
  * When a dispatch may go out: after a wait in milliseconds, with what it has taken of the provider's limits meanwhile; or (parked) not before
- * a moment too far off to wait for.
+ * a moment too far off to wait for. `isCounted`: it has a place in the rate of requests; where the pace does not hold nobody counts.
  */
-export type Turn = { kind: 'turn'; waitMs: number; taken: Tokens } | { kind: 'parked'; until: Date };
+export type Turn =
+  | { kind: 'turn'; waitMs: number; taken: Tokens; isCounted: boolean }
+  | { kind: 'parked'; until: Date };
 
 /** Taken where the pace does not hold: nothing is counted. */
 export const NO_TOKENS: Tokens = { input: 0, output: 0 };
@@ -37,7 +39,7 @@ const LONGEST_MODEL = 200;
 
 /**
  * The pace at which the whole fleet may ask a provider, as one process knows it. It costs nothing before the first refusal on account of load
- * (429, 503, 529); from then on every dispatch to that address takes its turn in the database, until an hour has passed without another.
+ * (429, 503, 529, or their like inside a stream); from then on every dispatch to that address takes its turn in the database, until an hour has passed without another.
  */
 export class Pace {
   readonly #pool: Pool;
@@ -83,21 +85,22 @@ export class Pace {
       if (news === this.#news) this.#paced.delete(keyOf(origin, model)); // else it was refused again since the database looked
       return AT_ONCE;
     }
-    return turn.granted ? { kind: 'turn', waitMs: turn.wait_ms, taken } : { kind: 'parked', until: turn.at };
+    return turn.granted
+      ? { kind: 'turn', waitMs: turn.wait_ms, taken, isCounted: true }
+      : { kind: 'parked', until: turn.at };
   }
 
-  /** Tells the fleet of a refusal, if it was on account of load. What the provider asks to wait is believed up to `capMs`. */
+  /** Tells the fleet of a refusal on account of load. What the provider asks to wait is believed up to `capMs`; `isCounted`: as its turn said. */
   async noteRefusal(
     address: PacedAddress,
-    status: number,
     headers: Record<string, string>,
     capMs: number,
+    isCounted: boolean,
   ): Promise<void> {
-    if (!isOnAccountOfLoad(status)) return;
     const { origin } = address;
     const model = nameOf(address);
     const pauseMs = Math.min(retryAfterMs(headers, new Date()) ?? PAUSE_MS, capMs);
-    await this.#note(origin, model, pauseMs, headers, NO_TOKENS, NO_USE);
+    await this.#note(origin, model, pauseMs, headers, NO_TOKENS, NO_USE, isCounted);
     this.#news += 1;
     this.#paced.add(keyOf(origin, model));
   }
@@ -115,7 +118,7 @@ export class Pace {
     const { origin } = address;
     const model = nameOf(address);
     if (this.#paced.has(keyOf(origin, model)))
-      await this.#note(origin, model, null, headers, taken, usage ? useOf(usage, headers) : NO_USE);
+      await this.#note(origin, model, null, headers, taken, usage ? useOf(usage, headers) : NO_USE, true);
   }
 
   async #note(
@@ -125,10 +128,11 @@ export class Pace {
     headers: Record<string, string>,
     taken: Tokens,
     used: Use,
+    isCounted: boolean,
   ): Promise<void> {
     const announced = JSON.stringify(announcedLimits(headers));
     await patiently(() =>
-      this.#pool.query('SELECT madrugada.note_pace($1, $2, $3, $4, $5, $6, $7, $8, $9)', [
+      this.#pool.query('SELECT madrugada.note_pace($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', [
         origin,
         model,
         pauseMs,
@@ -138,12 +142,13 @@ export class Pace {
         used.input,
         used.output,
         used.tokens,
+        isCounted,
       ]),
     );
   }
 }
 
-const AT_ONCE: Turn = { kind: 'turn', waitMs: 0, taken: NO_TOKENS };
+const AT_ONCE: Turn = { kind: 'turn', waitMs: 0, taken: NO_TOKENS, isCounted: false };
 
 /** What a dispatch has used of each of its provider's limits of tokens. */
 interface Use extends Tokens {

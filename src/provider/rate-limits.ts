@@ -95,8 +95,18 @@ function whole(text: string | undefined): number | undefined {
 
 /** Statuses by which a provider asks everybody to slow down, not only the one it answers. */
 const LOAD_STATUS = new Set([429, 503, 529]);
+/** The types and codes by which it does so inside a response that has begun with the status of a success; gateways give a status. */
+const LOAD_WORDS = new Set([
+  'rate_limit_error',
+  'overloaded_error',
+  'rate_limit_exceeded',
+  'slow_down',
+  '429',
+  '503',
+  '529',
+]);
 
-/** Whether a refusal is on account of load. */
-export function isOnAccountOfLoad(status: number): boolean {
-  return LOAD_STATUS.has(status);
+/** Whether a refusal is on account of load. `words`: the type and the code of its error. */
+export function isOnAccountOfLoad(status: number, words: (string | undefined)[] = []): boolean {
+  return LOAD_STATUS.has(status) || (status < 300 && words.some((word) => LOAD_WORDS.has(word ?? '')));
 }

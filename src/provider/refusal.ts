@@ -1,5 +1,6 @@
 import { EventStreamReader, errorCode, errorMessage, errorType } from './event-stream.ts';
 import { whyNoAnswer } from './no-answer.ts';
+import { isOnAccountOfLoad } from './rate-limits.ts';
 import { retryAfterMs } from './retry-after.ts';
 
 /** Whether a dispatch that brought no answer may appear on the bill all the same. */
@@ -10,8 +11,8 @@ export type DispatchEnd =
   | { kind: 'completed' }
   /** Nothing left the process: free, and tried again. */
   | { kind: 'not sent'; message: string }
-  /** Tried again, after what the provider asks to wait, in milliseconds (undefined where it does not say). */
-  | { kind: 'refused'; charge: Charge; message: string; retryAfterMs: number | undefined }
+  /** Tried again, after what the provider asks to wait, in milliseconds (undefined where it does not say). `onLoad`: everybody is to slow down. */
+  | { kind: 'refused'; charge: Charge; message: string; retryAfterMs: number | undefined; onLoad: boolean }
   /** Something left and nothing came back that tells whether it was answered: may have been charged. */
   | { kind: 'unknown'; message: string }
   /** No repetition will be answered: the request itself is refused. */
@@ -97,7 +98,13 @@ function classifyStatus(status: number, headers: Record<string, string>, body: s
     return { kind: 'permanent for batch', charge: 'none', message };
   if (!TRANSIENT_STATUS.has(status) && status < 500) return { kind: 'permanent for task', charge: 'none', message };
   const charge = GAVE_UP_STATUS.has(status) && !errorType(body) ? 'possible' : 'none';
-  return { kind: 'refused', charge, message, retryAfterMs: retryAfterMs(headers, now) };
+  return {
+    kind: 'refused',
+    charge,
+    message,
+    retryAfterMs: retryAfterMs(headers, now),
+    onLoad: isOnAccountOfLoad(status),
+  };
 }
 
 /** A stream whose final event has come is whole, and one with an error event refused, whatever then becomes of its connection. */
@@ -116,9 +123,9 @@ function classifyStream(stream: EventStreamReader, brokenBy: string | undefined)
 /** Classifies an error that came with the status of a success: its words are all there is to go by. */
 function classifyError(error: string, charge: Charge, message: string): DispatchEnd {
   if (isAboutAccount(error)) return { kind: 'permanent for batch', charge, message };
-  const isTransient = [errorType(error), errorCode(error)].some((word) => TRANSIENT_WORD.has(word ?? ''));
-  return isTransient
-    ? { kind: 'refused', charge, message, retryAfterMs: undefined }
+  const words = [errorType(error), errorCode(error)];
+  return words.some((word) => TRANSIENT_WORD.has(word ?? ''))
+    ? { kind: 'refused', charge, message, retryAfterMs: undefined, onLoad: isOnAccountOfLoad(200, words) }
     : { kind: 'permanent for task', charge, message };
 }
 

@@ -15,6 +15,9 @@ const MAX_DELTAS = 16;
 /** ...and short answers are not chopped finer than this, in UTF-16 units. */
 const MIN_DELTA_LENGTH = 24;
 
+/** The start of the message and of its block, and a ping. */
+const EVENTS_BEFORE_CONTENT = 3;
+
 /** As English text has it, about. */
 const UNITS_PER_TOKEN = 4;
 
@@ -56,6 +59,17 @@ export function answerAsEvents(answer: Answer): string {
     }),
     event('message_stop'),
   ].join('');
+}
+
+/** The stream's beginning, in whole events: some of the content, and neither its end nor the count of its tokens. */
+export function beginningOfEvents(body: Buffer): Buffer {
+  const events = body.toString().split(/(?<=\n\n)/);
+  return Buffer.from(events.slice(0, Math.max(EVENTS_BEFORE_CONTENT + 1, events.length >> 1)).join(''));
+}
+
+/** An error in the middle of a stream, or in its place. */
+export function errorEvent(type: string, message: string): string {
+  return event('error', { error: { type, message } });
 }
 
 function messageOf(answer: Answer, content: readonly object[], stopReason: StopReason | null) {

@@ -55,6 +55,11 @@ export class DispatchRecords {
     }
   }
 
+  /** The arrived dispatch was kept from the provider after all, by a proxy before it: nothing is known of it. */
+  keptAway(tag: string): void {
+    if (this.#known.get(tag) === 'in-progress') this.#known.delete(tag);
+  }
+
   /** Nothing certain can be said of `tag` any more. */
   forget(tag: string): void {
     this.#drop(tag);

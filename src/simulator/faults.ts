@@ -1,66 +1,73 @@
-import { hash } from 'node:crypto';
-import { SimulatorError } from './simulator-error.ts';
+import { PASSING_REFUSALS, REFUSALS, type Refusal } from './refusals.ts';
 
-/** The statuses a refusal may have, with Anthropic's error type for each. */
-export const REFUSAL_TYPES = { 429: 'rate_limit_error', 500: 'api_error', 529: 'overloaded_error' } as const;
-export type RefusalStatus = keyof typeof REFUSAL_TYPES;
+/** A whole or half answer, produced and charged, of which this much reaches the client. */
+const LOST_ANSWERS = ['stall-headers', 'stall-body', 'cut-stream', 'end-early', 'charge-and-drop'] as const;
 
-/** A way to fail after the answer was produced and charged. */
-const CHARGED_FAULTS = ['stall-headers', 'stall-body', 'cut-stream', 'charge-and-drop'] as const;
-export type ChargedFault = (typeof CHARGED_FAULTS)[number];
+/** Pages of a proxy in front of the provider, which has not seen the request. */
+const PAGES = [200, 502, 503] as const;
+/** The proxy gave up waiting for an answer that the provider did produce. */
+const GAVE_UP = 504;
+export type PageStatus = (typeof PAGES)[number] | typeof GAVE_UP;
 
-/** What goes wrong with one request: a refusal is never charged, everything else always is. */
-export type Fault = { readonly kind: 'refuse'; readonly status: RefusalStatus } | { readonly kind: ChargedFault };
+/** Error events that pass, and those that only a person can mend. */
+const PASSING_ERRORS = ['overloaded_error', 'api_error', 'rate_limit_error'] as const;
+const ACCOUNT_ERRORS = ['authentication_error', 'billing_error', 'permission_error'] as const;
+export type ErrorType = (typeof PASSING_ERRORS)[number] | (typeof ACCOUNT_ERRORS)[number];
 
-/** A fault that strikes this share of all requests, 0 to 1. */
-export type FaultShare = { readonly fault: Fault; readonly probability: number };
+/** What goes wrong with one request. `name`: as it is asked for. */
+export type Fault = { readonly name: string } & (
+  | { readonly kind: 'refuse'; readonly refusal: Refusal }
+  | { readonly kind: 'page'; readonly status: (typeof PAGES)[number] }
+  | { readonly kind: 'gave-up' }
+  | { readonly kind: 'error-first'; readonly type: ErrorType }
+  | { readonly kind: 'error-late'; readonly type: ErrorType }
+  | { readonly kind: (typeof LOST_ANSWERS)[number] }
+);
+
+/** A fault whose answer was produced: it is charged. */
+export type ChargedFault = Exclude<Fault, { kind: 'refuse' | 'page' | 'error-first' }>;
+
+const EVERY_FAULT: ReadonlyMap<string, Fault> = new Map(
+  [
+    ...[...REFUSALS].map(([word, refusal]): Fault => ({ name: `refuse=${word}`, kind: 'refuse', refusal })),
+    ...PAGES.map((status): Fault => ({ name: `page=${status}`, kind: 'page', status })),
+    { name: `page=${GAVE_UP}`, kind: 'gave-up' } as const,
+    ...(['error-first', 'error-late'] as const).flatMap((kind) =>
+      [...PASSING_ERRORS, ...ACCOUNT_ERRORS].map((type): Fault => ({ name: `${kind}=${type}`, kind, type })),
+    ),
+    ...LOST_ANSWERS.map((kind): Fault => ({ name: kind, kind })),
+  ].map((fault) => [fault.name, fault]),
+);
+const DEFAULT_WORDS: Record<string, string> = {
+  refuse: '429',
+  'error-first': 'overloaded_error',
+  'error-late': 'overloaded_error',
+};
 
 /** A fault by its name: `refuse` (429), `refuse=529`, `stall-body`, ...; undefined if there is no such fault. */
 export function faultNamed(name: string): Fault | undefined {
-  const charged = CHARGED_FAULTS.find((kind) => kind === name);
-  if (charged) return { kind: charged };
-  const [kind, status = '429', ...more] = name.split('=');
-  if (kind !== 'refuse' || more.length > 0 || !Object.hasOwn(REFUSAL_TYPES, status)) return undefined;
-  return { kind: 'refuse', status: Number(status) as RefusalStatus };
+  return EVERY_FAULT.get(name in DEFAULT_WORDS ? `${name}=${DEFAULT_WORDS[name]}` : name);
 }
 
 /** For messages: every name `faultNamed` accepts. */
-export const FAULT_NAMES = ['refuse=429|500|529', ...CHARGED_FAULTS].join(', ');
+export const FAULT_NAMES = [
+  `refuse=${[...REFUSALS.keys()].join('|')}`,
+  `page=${[...PAGES, GAVE_UP].join('|')}`,
+  `error-first|error-late=${[...PASSING_ERRORS, ...ACCOUNT_ERRORS].join('|')}`,
+  ...LOST_ANSWERS,
+].join(', ');
 
-/** The shares in a flag such as `refuse:0.1,cut-stream:0.02`. Throws SimulatorError naming the part that is wrong. */
-export function parseFaultShares(text: string): FaultShare[] {
-  const shares = text.split(',').map(parseShare);
-  const total = shares.reduce((sum, share) => sum + share.probability, 0);
-  if (total > 1 + Number.EPSILON * shares.length) {
-    throw new SimulatorError(`the fault shares in "${text}" add up to more than 1; each request has at most one fault`);
-  }
-  return shares;
-}
-
-function parseShare(part: string): FaultShare {
-  const [name = '', share = '', ...more] = part.trim().split(':');
-  const fault = faultNamed(name);
-  const probability = /^(0|1|0?\.\d+|0\.\d+|1\.0+)$/.test(share) ? Number(share) : Number.NaN;
-  if (!fault || more.length > 0 || Number.isNaN(probability)) {
-    throw new SimulatorError(`"${part}" is not NAME:SHARE with a share from 0 to 1; the names are ${FAULT_NAMES}`);
-  }
-  return { fault, probability };
-}
+/** Every fault that passes: those of the account, which end a night, are only struck where they are asked for. */
+export const PASSING_FAULTS: readonly Fault[] = [...EVERY_FAULT.values()].filter(
+  (fault) =>
+    !(fault.kind === 'refuse' && !PASSING_REFUSALS.includes(fault.name.slice('refuse='.length))) &&
+    !('type' in fault && ACCOUNT_ERRORS.some((type) => type === fault.type)),
+);
 
 /**
- * A number in [0, 1) that depends on nothing but its arguments, so that a night with a given seed can be repeated.
- * `seen` counts earlier requests with the same body: a repeated request draws anew.
+ * Whether the request was answered and is on the bill all the same. What was produced is charged, wherever it was lost; a refusal is not, nor
+ * is an error that comes before any content; nor what a proxy kept from the provider.
  */
-export function draw(seed: string, purpose: string, requestDigest: string, seen: number): number {
-  return Number.parseInt(hash('sha256', `${seed}:${purpose}:${requestDigest}:${seen}`).slice(0, 12), 16) / 2 ** 48;
-}
-
-/** The fault that strikes at `point` in [0, 1), when the shares are laid end to end. */
-export function faultAt(shares: readonly FaultShare[], point: number): Fault | undefined {
-  let end = 0;
-  for (const { fault, probability } of shares) {
-    end += probability;
-    if (point < end) return fault;
-  }
-  return undefined;
+export function isCharged(fault: Fault): fault is ChargedFault {
+  return fault.kind !== 'refuse' && fault.kind !== 'page' && fault.kind !== 'error-first';
 }

@@ -1,5 +1,6 @@
-import { parseFaultShares } from './faults.ts';
+import { parseFaultShares } from './fault-shares.ts';
 import type { Latency } from './plan.ts';
+import { parseRetryAfters } from './retry-after.ts';
 import type { SimulatorOptions } from './server.ts';
 import { SimulatorError } from './simulator-error.ts';
 
@@ -12,9 +13,15 @@ export type SimulatorFlags = {
   readonly seed?: string | undefined;
   /** `NAME:SHARE,...`, e.g. `refuse=529:0.1,cut-stream:0.02`. */
   readonly fault?: string | undefined;
-  /** Whole seconds. */
+  /** A share from 0 to 1, divided among `faultKinds`. */
+  readonly faults?: string | undefined;
+  /** Names of faults, `NAME,...`; every passing one by default. */
+  readonly faultKinds?: string | undefined;
+  /** `1,500ms,2date`. */
   readonly retryAfter?: string | undefined;
   readonly requestsPerMinute?: string | undefined;
+  readonly burst?: string | undefined;
+  readonly arrivals?: string | undefined;
 };
 
 export const DEFAULT_BILL = 'provider-bill.jsonl';
@@ -26,11 +33,12 @@ export function optionsFromFlags(flags: SimulatorFlags): SimulatorOptions {
     bill: flags.bill ?? DEFAULT_BILL,
     latency: parseLatency(flags.latencyMs ?? '0'),
     seed: flags.seed ?? '0',
-    faults: flags.fault === undefined ? [] : parseFaultShares(flags.fault),
-    retryAfterSeconds:
-      flags.retryAfter === undefined ? undefined : wholeNumber('--retry-after', flags.retryAfter, 86_400),
+    faults: parseFaultShares(flags.fault, flags.faults, flags.faultKinds),
+    retryAfters: flags.retryAfter === undefined ? [] : parseRetryAfters(flags.retryAfter),
     requestsPerMinute:
       flags.requestsPerMinute === undefined ? undefined : atLeastOne('--requests-per-minute', flags.requestsPerMinute),
+    burst: flags.burst === undefined ? undefined : atLeastOne('--burst', flags.burst),
+    arrivals: flags.arrivals,
   };
 }
 

@@ -47,11 +47,9 @@ export function sendError(
   status: number,
   type: string,
   message: string,
-  retryAfterSeconds?: number,
+  headers: Record<string, string> = {},
 ): void {
-  const headers: Record<string, string> = { 'request-id': requestId };
-  if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds);
-  send(response, status, headers, errorBody(requestId, type, message));
+  send(response, status, { 'request-id': requestId, ...headers }, errorBody(requestId, type, message));
 }
 
 function send(response: ServerResponse, status: number, headers: Record<string, string>, body: string): void {

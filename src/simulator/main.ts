@@ -19,13 +19,18 @@ function readFlags(): SimulatorFlags {
       'latency-ms': text,
       seed: text,
       fault: text,
+      faults: text,
+      'fault-kinds': text,
       'retry-after': text,
       'requests-per-minute': text,
+      burst: text,
+      arrivals: text,
     },
   });
   return {
     ...values,
     latencyMs: values['latency-ms'],
+    faultKinds: values['fault-kinds'],
     retryAfter: values['retry-after'],
     requestsPerMinute: values['requests-per-minute'],
   };

@@ -3,23 +3,29 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
 import { type Answer, answerAsEvents, answerAsJson, cutToTokens } from './answer-body.ts';
 import { answerText } from './answer-text.ts';
+import type { ArrivalsFile } from './arrivals-file.ts';
 import type { BillFile } from './bill-file.ts';
-import { deliver, JSON_TYPE, STREAM_TYPE } from './delivery.ts';
+import { deliver, errorReply, sendWhole } from './delivery.ts';
 import type { DispatchRecords, DispatchResult } from './dispatch-records.ts';
-import { REFUSAL_TYPES, type RefusalStatus } from './faults.ts';
+import { type ChargedFault, type Fault, isCharged } from './faults.ts';
 import { errorBody, newId, sendError } from './http-replies.ts';
 import { IndexCache } from './index-cache.ts';
 import { type MessageRequest, parseMessageRequest } from './message-request.ts';
 import { type Plan, planFor, type Temper } from './plan.ts';
 import { chargeFor } from './price-list.ts';
-import { RequestLimit } from './request-limit.ts';
+import { proxyPage } from './proxy-page.ts';
+import { RATE_LIMITED, type Refusal } from './refusals.ts';
+import { JSON_TYPE, type Reply, STREAM_TYPE } from './reply.ts';
+import { RequestLimits } from './request-limit.ts';
+import { retryAfterHeader } from './retry-after.ts';
 import { isRootRequest, rootText } from './root-role.ts';
 import { parseWishes } from './simulate-header.ts';
 
-const REFUSAL_MESSAGES: Record<RefusalStatus, string> = {
-  429: 'This request would exceed the rate limit of your organization (simulated).',
-  500: 'Internal server error (simulated).',
-  529: 'Overloaded (simulated).',
+/** What the endpoint writes. */
+export type Books = {
+  readonly bill: BillFile;
+  readonly records: DispatchRecords;
+  readonly arrivals: ArrivalsFile | undefined;
 };
 
 /** A request that has arrived whole. */
@@ -34,20 +40,19 @@ type Call = {
 
 /** `POST /v1/messages`: produces the answer, charges for it, and only then starts to send it. */
 export class MessagesEndpoint {
-  readonly #bill: BillFile;
-  readonly #records: DispatchRecords;
+  readonly #books: Books;
   readonly #temper: Temper;
   readonly #stopping: AbortSignal;
   readonly #indexes = new IndexCache();
-  readonly #limit: RequestLimit | undefined;
+  readonly #limits: RequestLimits | undefined;
   readonly #seen = new Map<string, number>();
 
   /** `stopping` abandons answers that are not produced yet; they are not charged. */
-  constructor(bill: BillFile, records: DispatchRecords, temper: Temper, stopping: AbortSignal) {
-    this.#bill = bill;
-    this.#records = records;
+  constructor(books: Books, temper: Temper, stopping: AbortSignal) {
+    const { requestsPerMinute, burst } = temper;
+    this.#books = books;
     this.#temper = temper;
-    this.#limit = temper.requestsPerMinute === undefined ? undefined : new RequestLimit(temper.requestsPerMinute);
+    this.#limits = requestsPerMinute === undefined ? undefined : new RequestLimits(requestsPerMinute, burst);
     this.#stopping = stopping;
   }
 
@@ -60,46 +65,70 @@ export class MessagesEndpoint {
       receivedAt: new Date().toISOString(),
       digest: hash('sha256', body, 'hex'),
     };
-    if (call.tag !== null && !this.#records.arrive(call.tag)) {
+    const parsed = parseMessageRequest(body);
+    const model = typeof parsed === 'string' ? '' : parsed.model;
+    if (call.tag !== null && !this.#books.records.arrive(call.tag)) {
       const message = `Dispatch ${call.tag} was looked up before it arrived and is revoked`;
+      this.#noteArrival(call, model, 'revoked');
       return sendError(response, requestId, 409, 'dispatch_revoked', message);
     }
-    const overLimit = this.#limit?.admit(response);
-    if (overLimit !== undefined) return this.#refuse(call, 429, REFUSAL_TYPES[429], REFUSAL_MESSAGES[429], overLimit);
-    const parsed = parseMessageRequest(body);
+    const overLimit = this.#limits?.admit(model, response);
+    if (overLimit !== undefined) {
+      this.#noteArrival(call, model, 'over the limit');
+      return this.#refuse(call, RATE_LIMITED, { 'retry-after': String(overLimit) });
+    }
     const wishes = parseWishes(headerOf(request, 'x-simulate'));
     if (typeof parsed === 'string' || typeof wishes === 'string') {
       const message = typeof parsed === 'string' ? parsed : String(wishes);
-      return this.#refuse(call, 400, 'invalid_request_error', message);
+      this.#noteArrival(call, model, 'malformed');
+      return this.#refuse(call, { status: 400, type: 'invalid_request_error', message });
     }
     const plan = planFor(wishes, this.#temper, call.digest, this.#countSeen(call.digest));
-    if (plan.fault?.kind === 'refuse') {
-      const { status } = plan.fault;
-      return this.#refuse(call, status, REFUSAL_TYPES[status], REFUSAL_MESSAGES[status], plan.retryAfterSeconds);
-    }
-    if (await this.#wait(plan.latencyMs)) await this.#answer(call, parsed, plan);
+    this.#noteArrival(call, model, plan.fault?.name ?? 'answered');
+    if (plan.fault && !isCharged(plan.fault)) return this.#turnAway(call, parsed, plan, plan.fault);
+    if (await this.#wait(plan.latencyMs)) await this.#answer(call, parsed, plan, plan.fault);
     else response.destroy();
   }
 
-  #refuse(call: Call, status: number, type: string, message: string, retryAfterSeconds?: number): void {
+  #noteArrival({ receivedAt, tag }: Call, model: string, fate: string): void {
+    this.#books.arrivals?.append({ received_at: receivedAt, tag, model, fate });
+  }
+
+  /** Sends what comes in place of an answer that is never produced. */
+  async #turnAway(
+    call: Call,
+    request: MessageRequest,
+    { retryAfter }: Plan,
+    fault: Exclude<Fault, ChargedFault>,
+  ): Promise<void> {
+    if (fault.kind === 'refuse') return this.#refuse(call, fault.refusal, retryAfter && retryAfterHeader(retryAfter));
+    if (fault.kind === 'page') {
+      if (call.tag !== null) this.#books.records.keptAway(call.tag);
+      return sendWhole(call.response, call.requestId, proxyPage(fault.status));
+    }
+    const reply = errorReply(call.requestId, typeOf(request), fault.type, undefined);
+    this.#keep(call, { state: 'refused', ...reply, costUsd: '0' });
+    await sendWhole(call.response, call.requestId, reply);
+  }
+
+  #refuse(call: Call, { status, type, message }: Refusal, headers?: Record<string, string>): void {
     const { response, requestId } = call;
     const body = Buffer.from(errorBody(requestId, type, message));
     this.#keep(call, { state: 'refused', status, contentType: JSON_TYPE, body, costUsd: '0' });
-    sendError(response, requestId, status, type, message, retryAfterSeconds);
+    sendError(response, requestId, status, type, message, headers);
   }
 
-  async #answer(call: Call, request: MessageRequest, plan: Plan): Promise<void> {
+  async #answer(call: Call, request: MessageRequest, plan: Plan, fault: ChargedFault | undefined): Promise<void> {
     const answer = this.#produce(request, call.digest, plan);
     await this.#charge(answer, call);
-    const contentType = request.stream ? STREAM_TYPE : JSON_TYPE;
     const body = Buffer.from(request.stream ? answerAsEvents(answer) : answerAsJson(answer));
-    this.#keep(call, { state: 'answered', status: 200, contentType, body, costUsd: answer.charge.costUsd });
-    const fault = plan.fault?.kind === 'refuse' ? undefined : plan.fault?.kind;
-    await deliver(call.response, call.requestId, contentType, body, fault);
+    const reply: Reply = { status: 200, contentType: typeOf(request), body };
+    this.#keep(call, { state: 'answered', ...reply, costUsd: answer.charge.costUsd });
+    await deliver(call.response, call.requestId, reply, fault);
   }
 
   #keep({ tag, requestId }: Call, result: Omit<DispatchResult, 'requestId'>): void {
-    if (tag !== null) this.#records.finish(tag, { ...result, requestId });
+    if (tag !== null) this.#books.records.finish(tag, { ...result, requestId });
   }
 
   /** How often the same body came before. */
@@ -131,7 +160,7 @@ export class MessagesEndpoint {
 
   async #charge(answer: Answer, { requestId, tag, receivedAt, digest }: Call): Promise<void> {
     try {
-      await this.#bill.append({
+      await this.#books.bill.append({
         provider_request_id: requestId,
         message_id: answer.messageId,
         tag,
@@ -145,10 +174,14 @@ export class MessagesEndpoint {
       });
     } catch (error) {
       // Half a line may stand on the bill: whether this was charged is for a person to find out.
-      if (tag !== null) this.#records.forget(tag);
+      if (tag !== null) this.#books.records.forget(tag);
       throw error;
     }
   }
+}
+
+function typeOf({ stream }: MessageRequest): string {
+  return stream ? STREAM_TYPE : JSON_TYPE;
 }
 
 /** Node joins a repeated header of ours with commas, so it is one text or absent. */

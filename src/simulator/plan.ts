@@ -1,4 +1,6 @@
-import { draw, type Fault, type FaultShare, faultAt } from './faults.ts';
+import { draw, type FaultShare, faultAt } from './fault-shares.ts';
+import type { Fault } from './faults.ts';
+import type { RetryAfter } from './retry-after.ts';
 import type { Wishes } from './simulate-header.ts';
 
 /** Shortest and longest time until an answer is produced, in milliseconds. */
@@ -9,16 +11,18 @@ export type Temper = {
   readonly seed: string;
   readonly latency: Latency;
   readonly faults: readonly FaultShare[];
-  /** Sent with the refusals drawn from `faults`, if given. */
-  readonly retryAfterSeconds?: number | undefined;
+  /** One of these is drawn for each refusal drawn from `faults`; none is sent where there are none. */
+  readonly retryAfters?: readonly RetryAfter[];
   /** More are refused, if given. */
   readonly requestsPerMinute?: number | undefined;
+  /** Requests that may come at once; a minute's if not given. */
+  readonly burst?: number | undefined;
 };
 
 /** What will happen to one request. */
 export type Plan = {
   readonly fault: Fault | undefined;
-  readonly retryAfterSeconds: number | undefined;
+  readonly retryAfter: RetryAfter | undefined;
   readonly latencyMs: number;
   readonly answerBytes: number | undefined;
 };
@@ -27,7 +31,7 @@ export type Plan = {
 export function planFor(wishes: Wishes, temper: Temper, requestDigest: string, seen: number): Plan {
   return {
     fault: wishes.fault ? wishedFault(wishes, seen) : drawnFault(temper, requestDigest, seen),
-    retryAfterSeconds: wishes.retryAfterSeconds ?? temper.retryAfterSeconds,
+    retryAfter: wishes.retryAfter ?? drawnRetryAfter(temper, requestDigest, seen),
     latencyMs: wishes.latencyMs ?? drawnLatency(temper, requestDigest, seen),
     answerBytes: wishes.answerBytes,
   };
@@ -43,4 +47,12 @@ function drawnFault({ seed, faults }: Temper, requestDigest: string, seen: numbe
 
 function drawnLatency({ seed, latency: { minMs, maxMs } }: Temper, requestDigest: string, seen: number): number {
   return minMs === maxMs ? minMs : minMs + draw(seed, 'latency', requestDigest, seen) * (maxMs - minMs);
+}
+
+function drawnRetryAfter(
+  { seed, retryAfters = [] }: Temper,
+  requestDigest: string,
+  seen: number,
+): RetryAfter | undefined {
+  return retryAfters[Math.floor(draw(seed, 'retry-after', requestDigest, seen) * retryAfters.length)];
 }

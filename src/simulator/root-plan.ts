@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { draw } from './faults.ts';
+import { draw } from './fault-shares.ts';
 
 /** Sub-calls of one question, whatever its plan. */
 export const SUB_CALLS = 18;

@@ -1,15 +1,17 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
+import { ArrivalsFile } from './arrivals-file.ts';
 import { BillFile } from './bill-file.ts';
 import { billedTags } from './billed-tags.ts';
 import { DispatchRecords } from './dispatch-records.ts';
-import type { FaultShare } from './faults.ts';
+import type { FaultShare } from './fault-shares.ts';
 import { newId, readBody, sendError, sendJson } from './http-replies.ts';
 import { answerLookUp, lookedUpTag } from './look-up.ts';
 import { parseCountRequest } from './message-request.ts';
 import { MessagesEndpoint } from './messages-endpoint.ts';
 import type { Latency } from './plan.ts';
 import { inputTokensOf, LISTED_MODELS } from './price-list.ts';
+import type { RetryAfter } from './retry-after.ts';
 import { SimulatorError } from './simulator-error.ts';
 
 export type SimulatorOptions = {
@@ -22,10 +24,14 @@ export type SimulatorOptions = {
   /** Decides which requests the `faults` strike and how long each takes; "0" by default. */
   readonly seed?: string;
   readonly faults?: readonly FaultShare[];
-  /** Sent with the refusals among `faults`. */
-  readonly retryAfterSeconds?: number | undefined;
-  /** More requests for messages are refused with status 429; no limit by default. */
+  /** One of them is sent with each refusal among `faults`. */
+  readonly retryAfters?: readonly RetryAfter[];
+  /** More requests for messages of one model are refused with status 429; no limit by default. */
   readonly requestsPerMinute?: number | undefined;
+  /** Requests of the limit that may come at once; a minute's by default. */
+  readonly burst?: number | undefined;
+  /** Path of a file that lists every request for a message as it arrives, JSON Lines; none by default. */
+  readonly arrivals?: string | undefined;
 };
 
 export type Simulator = {
@@ -47,7 +53,8 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   const records = new DispatchRecords(await billedTags(options.bill));
   const stopping = new AbortController();
   const temper = { seed: '0', latency: { minMs: 0, maxMs: 0 }, faults: [], ...options };
-  const messages = new MessagesEndpoint(bill, records, temper, stopping.signal);
+  const arrivals = options.arrivals === undefined ? undefined : new ArrivalsFile(options.arrivals);
+  const messages = new MessagesEndpoint({ bill, records, arrivals }, temper, stopping.signal);
   const inFlight = new Set<Promise<void>>();
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
     void answer(request, response, { messages, records }, inFlight);
@@ -67,6 +74,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
       grace.abort();
       server.closeAllConnections();
       await closed;
+      await arrivals?.close();
       await bill.close();
     },
   };

@@ -9,6 +9,7 @@ const refused = (retryAfterMs?: number): DispatchEnd => ({
   charge: 'none',
   message: 'no',
   retryAfterMs,
+  onLoad: false,
 });
 const HOUR_MS = 3_600_000;
 
@@ -54,7 +55,7 @@ for (const [end, isRepeated] of [
   [{ kind: 'completed' }, false],
   [{ kind: 'not sent', message: '' }, true],
   [{ kind: 'unknown', message: '' }, true],
-  [{ kind: 'refused', charge: 'possible', message: '', retryAfterMs: undefined }, true],
+  [{ kind: 'refused', charge: 'possible', message: '', retryAfterMs: undefined, onLoad: false }, true],
   [{ kind: 'permanent for task', charge: 'none', message: '' }, false],
   [{ kind: 'permanent for batch', charge: 'possible', message: '' }, false],
 ] as [DispatchEnd, boolean][])

@@ -6,7 +6,7 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { moveClock } from '../support/move-clock.ts';
 
 const nothing = () => NO_TOKENS;
-const AT_ONCE = { kind: 'turn', waitMs: 0, taken: NO_TOKENS };
+const AT_ONCE = { kind: 'turn', waitMs: 0, taken: NO_TOKENS, isCounted: false };
 const CAP_MS = 3_600_000;
 const MINUTE_MS = 60_000;
 const WEEK_MS = 7 * 24 * 60 * MINUTE_MS;
@@ -38,8 +38,8 @@ async function fleet(count: number): Promise<[Pace, ...Pace[]]> {
   return paces as [Pace, ...Pace[]];
 }
 
-async function refuse(address: Address, headers: Record<string, string> = {}, status = 429): Promise<void> {
-  await new Pace(pool).noteRefusal(address, status, headers, CAP_MS);
+async function refuse(address: Address, headers: Record<string, string> = {}, isCounted = true): Promise<void> {
+  await new Pace(pool).noteRefusal(address, headers, CAP_MS, isCounted);
 }
 
 /** The moments of `count` turns in milliseconds from when the first was asked for, asked for by all workers at once. */
@@ -101,7 +101,7 @@ test('nobody is granted a turn before the pause that the provider asked for is o
 
 test('a burst of refusals without a rate does not bring everybody back at one instant', async () => {
   const address = newAddress();
-  await Promise.all(Array.from({ length: 20 }, () => refuse(address, { 'retry-after': '600' }, 529)));
+  await Promise.all(Array.from({ length: 20 }, () => refuse(address, { 'retry-after': '600' })));
   const moments = await momentsOf(await fleet(5), address, 100);
 
   const mostInASecond = Math.max(
@@ -150,11 +150,9 @@ test('before the first refusal a turn costs no round trip to the database', asyn
   const { counted, pace } = countedPace();
   const address = newAddress();
   await pace.takeTurn(address, nothing, 0);
-  await pace.noteRefusal(address, 500, {}, CAP_MS);
-  await pace.takeTurn(address, nothing, 0);
   expect(counted.queries).toBe(0);
 
-  await pace.noteRefusal(address, 429, {}, CAP_MS);
+  await pace.noteRefusal(address, {}, CAP_MS, false);
   await pace.takeTurn(address, nothing, MINUTE_MS);
   expect(counted.queries).toBe(2);
 });
@@ -314,11 +312,26 @@ test('how a dispatch ended costs no round trip where the pace does not hold', as
   expect(counted.queries).toBe(0);
 });
 
+test('dispatches that nobody had counted are, once they are refused, up to a minute’s', async () => {
+  const headers = { 'retry-after': '1', 'x-ratelimit-limit-requests': '60' };
+  const [few, many] = [newAddress(), newAddress()];
+  await Promise.all(Array.from({ length: 30 }, () => refuse(few, headers, false)));
+  await Promise.all(Array.from({ length: 200 }, () => refuse(many, headers, false)));
+  await Promise.all(Array.from({ length: 30 }, () => refuse(many, headers, true)));
+  const [pace] = await fleet(1);
+  const afterFew = waitOf(await pace.takeTurn(few, nothing, WEEK_MS));
+  const afterMany = waitOf(await pace.takeTurn(many, nothing, WEEK_MS));
+  expect(afterFew).toBeGreaterThan(15_000);
+  expect(afterFew).toBeLessThanOrEqual(30_000);
+  expect(afterMany).toBeGreaterThan(30_000);
+  expect(afterMany).toBeLessThanOrEqual(60_000);
+});
+
 // the last one: the clock is the whole database's
 test('an hour after the last refusal and its pause everybody is free again, without a round trip', async () => {
   const address = newAddress();
   const { counted, pace } = countedPace();
-  await pace.noteRefusal(address, 429, { 'retry-after': '600', 'x-ratelimit-limit-requests': '1' }, CAP_MS);
+  await pace.noteRefusal(address, { 'retry-after': '600', 'x-ratelimit-limit-requests': '1' }, CAP_MS, true);
   await moveClock(db, '69 minutes');
   waitOf(await pace.takeTurn(address, nothing, 0));
   expect((await pace.takeTurn(address, nothing, 0)).kind).toBe('parked');

@@ -146,6 +146,21 @@ for (const [what, text, end, more] of STREAMS)
     expect(inShort(classifyEvents(text, more))).toBe(end);
   });
 
+for (const [what, end, onLoad] of [
+  ...[429, 503, 529].map((status) => [`HTTP ${status}`, classifyBody(status, body('api_error')), true] as const),
+  ...[408, 500, 502, 504].map((status) => [`HTTP ${status}`, classifyBody(status, body('api_error')), false] as const),
+  ...['overloaded_error', 'rate_limit_error'].flatMap((type) => [
+    [`${type} in a stream`, classifyEvents(event(body(type))), true] as const,
+    [`${type} after a part`, classifyEvents(BEGUN + event(body(type))), true] as const,
+    [`${type} as a body`, classifyBody(200, body(type)), true] as const,
+  ]),
+  ['api_error in a stream', classifyEvents(event(body('api_error'))), false],
+  ['an error of load in OpenAI’s words', classifyEvents(openAiError('rate_limit_exceeded')), true],
+] as const)
+  test(`${what} ${onLoad ? 'asks everybody' : 'asks nobody else'} to slow down`, () => {
+    expect(end).toMatchObject({ kind: 'refused', onLoad });
+  });
+
 test('a refusal says the status and the provider’s own words', () => {
   expect(classifyBody(529, body('overloaded_error', 'Overloaded'))).toMatchObject({ message: 'HTTP 529: Overloaded' });
   expect(classifyBody(502, '<html>Bad Gateway')).toMatchObject({ message: 'HTTP 502: <html>Bad Gateway' });

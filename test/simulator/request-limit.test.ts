@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { RequestLimit } from '../../src/simulator/request-limit.ts';
+import { RequestLimit, RequestLimits } from '../../src/simulator/request-limit.ts';
 import { ask, forkSimulator, temporaryFolder } from './forked-simulator.ts';
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
@@ -36,9 +36,9 @@ test('without a limit no response announces one', async () => {
 });
 
 /** A limit on a clock that the test moves, what it says to a request, and with which headers. */
-function limitOf(perMinute: number) {
+function limitOf(perMinute: number, burst?: number) {
   let now = 0;
-  const limit = new RequestLimit(perMinute, () => now);
+  const limit = new RequestLimit(perMinute, burst, () => now);
   const headers: Record<string, unknown> = {};
   return {
     headers,
@@ -96,4 +96,19 @@ test('what is not used is not saved beyond a minute’s requests', () => {
   const { admit, pass } = limitOf(2);
   pass(3_600_000);
   expect([admit(), admit(), admit()]).toEqual([undefined, undefined, 30]);
+});
+
+test('a smaller bucket lets fewer come at once, at the same rate', () => {
+  const { admit, pass } = limitOf(60, 2);
+  expect([admit(), admit(), admit()]).toEqual([undefined, undefined, 1]);
+  pass(1_000);
+  expect([admit(), admit()]).toEqual([undefined, 1]);
+});
+
+test('each model has its own limit', () => {
+  const limits = new RequestLimits(1, undefined);
+  const response = { setHeader: () => undefined as never };
+  expect(limits.admit('one', response)).toBeUndefined();
+  expect(limits.admit('other', response)).toBeUndefined();
+  expect(limits.admit('one', response)).toBeGreaterThan(0);
 });

@@ -70,11 +70,7 @@ test('a refusal of which the fleet cannot be told is said with the task and the 
     const worker = bench.processes.worker('host-a/1', batch);
     await untilDone(bench.db, batch);
     await said(worker, 'a refusal could not be told to the fleet');
-    for (const detail of [
-      `"task":"${batch.replace(':', ':1:')}"`,
-      `"provider":"${bench.provider.url}"`,
-      'note_pace',
-    ])
+    for (const detail of [`"task":"${batch.replace(':', ':1:')}"`, `"provider":"${bench.provider.url}"`, 'note_pace'])
       await said(worker, detail);
   } finally {
     await bench.db.pool.query('ALTER FUNCTION madrugada.mislaid RENAME TO note_pace');
