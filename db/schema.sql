@@ -3230,9 +3230,11 @@ CREATE VIEW madrugada.audit_in_doubt AS
      LEFT JOIN madrugada.call_outcome u ON (((u.batch_key = i.batch_key) AND (u.task_id = i.task_id) AND (u.seq = i.seq) AND (u.dispatch = i.dispatch) AND (u.kind = 'unknown'::madrugada.outcome_kind))))
   WHERE ((NOT (EXISTS ( SELECT
            FROM madrugada.call_outcome o
-          WHERE ((o.batch_key = i.batch_key) AND (o.task_id = i.task_id) AND (o.seq = i.seq) AND (o.dispatch = i.dispatch) AND madrugada.settles(o.kind))))) AND (NOT (EXISTS ( SELECT
+          WHERE ((o.batch_key = i.batch_key) AND (o.task_id = i.task_id) AND (o.seq = i.seq) AND (o.dispatch = i.dispatch) AND madrugada.settles(o.kind))
+         OFFSET 0))) AND (NOT (EXISTS ( SELECT
            FROM madrugada.settlement s
-          WHERE ((s.batch_key = i.batch_key) AND (s.task_id = i.task_id) AND (s.seq = i.seq) AND (s.dispatch = i.dispatch))))));
+          WHERE ((s.batch_key = i.batch_key) AND (s.task_id = i.task_id) AND (s.seq = i.seq) AND (s.dispatch = i.dispatch))
+         OFFSET 0))));
 
 CREATE VIEW madrugada.audit_journal_charges AS
  SELECT o.batch_key,

@@ -164,12 +164,13 @@ SELECT i.batch_key, t.key, i.task_id, i.seq, i.dispatch, i.model, i.slot, i.work
   LEFT JOIN madrugada.worker w ON w.id = i.worker_id
   LEFT JOIN madrugada.call_outcome u
     ON u.batch_key = i.batch_key AND u.task_id = i.task_id AND u.seq = i.seq AND u.dispatch = i.dispatch AND u.kind = 'unknown'
+ -- OFFSET 0: looked up by key for each dispatch; joined, each walks all of the others where the tables have no statistics yet
  WHERE NOT EXISTS (
    SELECT FROM madrugada.call_outcome o
-    WHERE o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch AND madrugada.settles(o.kind))
+    WHERE o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch AND madrugada.settles(o.kind) OFFSET 0)
    AND NOT EXISTS (
      SELECT FROM madrugada.settlement s
-      WHERE s.batch_key = i.batch_key AND s.task_id = i.task_id AND s.seq = i.seq AND s.dispatch = i.dispatch);
+      WHERE s.batch_key = i.batch_key AND s.task_id = i.task_id AND s.seq = i.seq AND s.dispatch = i.dispatch OFFSET 0);
 
 -- What persons have settled. later_outcome: the journal has learned by itself since, and that counts.
 CREATE VIEW madrugada.audit_settled_doubts AS
