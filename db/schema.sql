@@ -906,7 +906,7 @@ BEGIN
     RETURN 'stopped';
   END IF;
   IF a.state = 'in_flight' THEN
-    IF executor_at_work(a) AND a.worker_id <> the_worker THEN
+    IF executor_at_work(a) AND (a.worker_id, a.lease_token) <> (the_worker, token) THEN
       RETURN 'another executor may still be at work';
     END IF;
   ELSIF a.state <> 'approved' THEN
@@ -958,7 +958,7 @@ BEGIN
   IF a.state NOT IN ('in_flight', 'committed', 'rolling_back') THEN
     RETURN format('it is %s', a.state);
   END IF;
-  IF a.worker_id <> the_worker AND a.state <> 'committed' AND executor_at_work(a) THEN
+  IF (a.worker_id, a.lease_token) <> (the_worker, token) AND a.state <> 'committed' AND executor_at_work(a) THEN
     RETURN 'another executor may still be at work';
   END IF;
   IF a.undo >= 5 THEN
@@ -1216,7 +1216,7 @@ BEGIN
     RAISE EXCEPTION 'an execution does not end as %', to_state;
   END IF;
   SELECT * INTO a FROM action WHERE id = the_action FOR UPDATE;
-  IF NOT holds_lease(the_task, the_worker, token) OR a.worker_id <> the_worker AND executor_at_work(a) THEN
+  IF NOT holds_lease(the_task, the_worker, token) OR (a.worker_id, a.lease_token) <> (the_worker, token) AND executor_at_work(a) THEN
     RETURN false;
   END IF;
   UPDATE action x

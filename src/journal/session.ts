@@ -43,6 +43,7 @@ export class Session {
   /** Actions that wait, like calls, until every record has been used. */
   readonly #waitingActions: (() => void)[] = [];
   readonly #reopenedActions: ReadonlySet<string>;
+  readonly #acting = new Set<Promise<unknown>>();
   /** The calls whose answers the code has got: what an action it proposes came from. */
   readonly #answered = new Set<number>();
   /** How often each request was made in this run, replayed or not, by its digest. */
@@ -102,6 +103,9 @@ export class Session {
     return this.steps.run('', 'action', name, () => {
       const work = perform();
       this.#track(work);
+      this.#acting.add(work);
+      const over = () => this.#acting.delete(work);
+      work.then(over, over);
       return work.then((outcome) => outcome ?? new Promise<never>(() => undefined));
     });
   }
@@ -164,6 +168,11 @@ export class Session {
       this.#env.writer.flush();
       await Promise.allSettled(this.#inFlight);
     }
+  }
+
+  /** Waits until no action is under way any more: its task is not given back while something outside may be changing. */
+  async actionsSettled(): Promise<void> {
+    while (this.#acting.size > 0) await Promise.allSettled(this.#acting);
   }
 
   get #isOver(): boolean {

@@ -68,6 +68,7 @@ export async function runAttempt(
     // what was sent is waited for, awaited by the code or not, unless another may already have the task
     if (end.kind !== 'verdict' || end.verdict.kind === 'released' || end.verdict.kind === 'stopped')
       await session.settled();
+    if (end.kind === 'verdict' && end.verdict.kind !== 'lost') await session.actionsSettled();
     const result = await finish(
       env,
       claimed,
