@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import Big from 'big.js';
 import type { Pool } from 'pg';
+import { MadrugadaError } from '../errors.ts';
 import { proofOfDeath } from '../lease/process-identity.ts';
 import { endWorker, livingWorkers } from '../lease/worker-row.ts';
 import { isConnectionLoss } from '../postgres/connection-loss.ts';
@@ -49,6 +50,8 @@ const PROGRESS_MS = 500;
 const SINGLE_THREADED_GC = '--single-threaded-gc';
 /** A worker that ended within this time is restarted only after as long again. */
 const CALM_MS = 2_000;
+/** How a command ends whose usage or input is wrong, by its exit code. */
+const WRONG_INPUT = 'exit 2';
 
 /**
  * The supervisor of one night: starts the worker processes, reaps and restarts one that dies, releases what it held (its death is proven by
@@ -62,6 +65,7 @@ export class Supervisor {
   #lastFailure: string | undefined;
   #restarts = 0;
   #ending = false;
+  #cannotStart: MadrugadaError | undefined;
 
   constructor(options: NightOptions) {
     this.#options = options;
@@ -82,12 +86,13 @@ export class Supervisor {
     await buryTheDead(pool);
     if (!isAtItsEnd(await this.#progress())) for (let index = 1; index <= workers; index += 1) this.#start(index);
     let account = await this.#account();
-    while (!signal.aborted && !isAtItsEnd(account)) {
+    while (!signal.aborted && !isAtItsEnd(account) && !this.#cannotStart) {
       this.#options.onProgress(account);
       await delay(PROGRESS_MS, undefined, { signal }).catch(() => undefined); // aborted: the loop's condition says so
       account = await this.#account();
     }
     await this.#stopWorkers();
+    if (this.#cannotStart) throw this.#cannotStart;
     const last = await this.#account();
     this.#options.onProgress(last);
     return last;
@@ -129,6 +134,11 @@ export class Supervisor {
       this.#burials.delete(burial);
     }
     if (this.#ending) return;
+    if (how === WRONG_INPUT && running.workerId === undefined) {
+      // such as a program that is newer than the database: it would fail in the same way all night
+      this.#cannotStart ??= new MadrugadaError(`worker ${index} cannot start; it says why above`);
+      return;
+    }
     this.#options.onWorkerEnd(`worker ${index} ended: ${how}; it is started again`);
     const lived = Date.now() - running.startedAt;
     if (lived < CALM_MS) await delay(CALM_MS - lived);

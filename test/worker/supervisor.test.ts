@@ -171,3 +171,20 @@ async function taskKeys(batch: string): Promise<string[]> {
   );
   return rows.map(({ key }) => key);
 }
+
+test('a worker that cannot start, because the database has become too new for it, ends the night instead of failing all night', async () => {
+  const batch = await loadTestBatch(bench.db, { agent: AGENT });
+  bench.provider.hold();
+  const night = bench.processes.night(batch);
+  await bench.provider.arrival(1);
+  await bench.db.pool.query(
+    `INSERT INTO madrugada.schema_migration (name, sha256) VALUES ('9999_of_tomorrow.sql', 'unknown here')`,
+  );
+  process.kill((await holderOf(bench.db, batch)).pid, 'SIGKILL');
+  const { code, stderr } = await night.result;
+  await bench.db.pool.query(`DELETE FROM madrugada.schema_migration WHERE name = '9999_of_tomorrow.sql'`);
+
+  expect(code).toBe(2);
+  expect(stderr).toContain('9999_of_tomorrow.sql');
+  expect(stderr).toContain('worker 1 cannot start; it says why above');
+});
