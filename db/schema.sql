@@ -670,6 +670,9 @@ CREATE OR REPLACE FUNCTION madrugada.allow_unrehearsed(the_batch text)
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
+  IF said('by') IS NULL THEN
+    RAISE EXCEPTION 'letting actions be proposed without a rehearsal takes a person, with a name';
+  END IF;
   UPDATE batch b SET unrehearsed = true WHERE b.batch_key = the_batch AND NOT b.unrehearsed;
   PERFORM record_event('batch', 'unrehearsed actions allowed', the_batch, NULL, NULL, NULL, NULL, NULL, NULL, said('reason'));
 END
@@ -2292,6 +2295,9 @@ BEGIN
   IF shown_digest <> a.digest THEN
     RETURN format('what was shown to you (digest %s) is not what is proposed now (%s): look at it again', left(shown_digest, 12), left(a.digest, 12));
   END IF;
+  IF the_verdict = 'approve' AND action_digest(a) <> a.digest THEN
+    RETURN 'what is stored is not what was proposed: somebody has changed it past the guard; reject it';
+  END IF;
   IF the_verdict = 'reject' THEN
     RETURN CASE WHEN a.state = 'rejected' THEN 'already rejected' WHEN a.state NOT IN ('proposed', 'approved') THEN
       format('it is %s: there is nothing to reject any more', replace(a.state::text, '_', ' ')) END;
@@ -3045,6 +3051,32 @@ $function$;
 
 -- Views
 
+CREATE VIEW madrugada.audit_action_passages AS
+ SELECT e.batch_key,
+    (((a.batch_id || ':'::text) || a.item) || substr(a.batch_key, (length(a.batch_id) + 1))) AS key,
+    e.action_id,
+    a.name,
+    e.id AS event_id,
+    e.at,
+    e.event,
+    e.from_state,
+    e.to_state,
+        CASE
+            WHEN (e.by_name IS NOT NULL) THEN e.by_name
+            WHEN (e.event = 'proposed'::text) THEN a.proposed_by
+            WHEN ((e.event = 'expired'::text) OR (e.worker_id IS NULL)) THEN 'madrugada'::text
+            ELSE format('worker %s on %s'::text, e.worker_id, ( SELECT w.host
+               FROM madrugada.worker w
+              WHERE (w.id = e.worker_id)))
+        END AS actor,
+    e.reason,
+    e.session_user_name,
+    e.os_user,
+    e.client_addr
+   FROM (madrugada.audit_event e
+     JOIN madrugada.action a ON ((a.id = e.action_id)))
+  WHERE (e.action_id IS NOT NULL);
+
 CREATE VIEW madrugada.audit_batch_totals AS
  SELECT b.batch_key,
     b.state,
@@ -3574,6 +3606,7 @@ GRANT SELECT ON TABLE madrugada.action_use TO madrugada_approver, madrugada_audi
 GRANT SELECT ON TABLE madrugada.alert TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.alert_delivery TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.attempt TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.audit_action_passages TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_batch_totals TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_bill_lines TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_budget TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;

@@ -419,6 +419,9 @@ BEGIN
   IF shown_digest <> a.digest THEN
     RETURN format('what was shown to you (digest %s) is not what is proposed now (%s): look at it again', left(shown_digest, 12), left(a.digest, 12));
   END IF;
+  IF the_verdict = 'approve' AND action_digest(a) <> a.digest THEN
+    RETURN 'what is stored is not what was proposed: somebody has changed it past the guard; reject it';
+  END IF;
   IF the_verdict = 'reject' THEN
     RETURN CASE WHEN a.state = 'rejected' THEN 'already rejected' WHEN a.state NOT IN ('proposed', 'approved') THEN
       format('it is %s: there is nothing to reject any more', replace(a.state::text, '_', ' ')) END;
@@ -695,15 +698,33 @@ BEGIN
 END
 $$;
 
+-- Somebody answers for it, with a name.
 CREATE FUNCTION madrugada.allow_unrehearsed(the_batch text) RETURNS void
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 BEGIN
+  IF said('by') IS NULL THEN
+    RAISE EXCEPTION 'letting actions be proposed without a rehearsal takes a person, with a name';
+  END IF;
   UPDATE batch b SET unrehearsed = true WHERE b.batch_key = the_batch AND NOT b.unrehearsed;
   PERFORM record_event('batch', 'unrehearsed actions allowed', the_batch, NULL, NULL, NULL, NULL, NULL, NULL, said('reason'));
 END
 $$;
 
+-- Every passage of every action, refused decisions included, with who it was by (db/audit/10-actions.sql); by audit_event_action or
+-- audit_event_batch.
+CREATE VIEW madrugada.audit_action_passages AS
+SELECT e.batch_key, a.batch_id || ':' || a.item || substr(a.batch_key, length(a.batch_id) + 1) AS key, e.action_id, a.name, e.id AS event_id,
+       e.at, e.event, e.from_state, e.to_state,
+       CASE WHEN e.by_name IS NOT NULL THEN e.by_name
+            WHEN e.event = 'proposed' THEN a.proposed_by
+            WHEN e.event = 'expired' OR e.worker_id IS NULL THEN 'madrugada'
+            ELSE format('worker %s on %s', e.worker_id, (SELECT w.host FROM worker w WHERE w.id = e.worker_id)) END AS actor,
+       e.reason, e.session_user_name, e.os_user, e.client_addr
+  FROM audit_event e JOIN action a ON a.id = e.action_id
+ WHERE e.action_id IS NOT NULL;
+
+GRANT SELECT ON madrugada.audit_action_passages TO madrugada_worker, madrugada_operator, madrugada_approver, madrugada_auditor;
 GRANT SELECT ON madrugada.action, madrugada.action_use, madrugada.action_decision, madrugada.rehearsal
   TO madrugada_worker, madrugada_operator, madrugada_approver, madrugada_auditor;
 GRANT EXECUTE ON FUNCTION madrugada.sha256_hex(text), madrugada.action_content(text, text, text, jsonb), madrugada.action_digest(madrugada.action),

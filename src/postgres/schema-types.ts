@@ -152,6 +152,23 @@ export interface Attempt {
   worker_id: number;
 }
 
+export interface AuditActionPassages {
+  action_id: number | null;
+  actor: string | null;
+  at: Timestamp | null;
+  batch_key: string | null;
+  client_addr: string | null;
+  event: string | null;
+  event_id: number | null;
+  from_state: string | null;
+  key: string | null;
+  name: string | null;
+  os_user: string | null;
+  reason: string | null;
+  session_user_name: string | null;
+  to_state: string | null;
+}
+
 export interface AuditBatchTotals {
   batch_key: string | null;
   bill_charges: number | null;
@@ -648,6 +665,7 @@ export interface DB {
   alert: Alert;
   alert_delivery: AlertDelivery;
   attempt: Attempt;
+  audit_action_passages: AuditActionPassages;
   audit_batch_totals: AuditBatchTotals;
   audit_bill_lines: AuditBillLines;
   audit_budget: AuditBudget;

@@ -105,7 +105,12 @@ class FileKind<Args> {
 
   async present(args: Args): Promise<unknown> {
     const found = await this.#look(await this.#locate(args));
-    return { ...found, ...(found.sha256 !== null && { text: await beginningOf(found.path) }) };
+    const content = bytesOf(this.#declared.content(args));
+    return {
+      ...found,
+      ...(found.sha256 !== null && { text: beginningOf(await readFile(found.path)) }),
+      intended: { sha256: hashOf(content), bytes: content.byteLength, text: beginningOf(content) },
+    };
   }
 
   async precondition(args: Args): Promise<Precondition<FileBefore>> {

@@ -99,8 +99,16 @@ class PostgresKind<Args> {
 
   async present(args: Args): Promise<unknown> {
     const context = { key: 'present', signal: AbortSignal.timeout(60_000) };
-    const rows = await readTarget(this.#declared.database, context, (target) => this.#find(target, args, 'look'));
-    return { relation: nameOfRelation(this.#declared), rows: readable(rows) };
+    const declared = this.#declared;
+    return readTarget(declared.database, context, async (target) => {
+      const rows = await this.#find(target, args, 'look');
+      const intended = await computeRows(target, declared, rows, declared.intended(args)).catch(() => undefined);
+      return {
+        relation: nameOfRelation(declared),
+        rows: readable(rows),
+        ...(intended !== undefined && { intended: readable(intended) }), // what cannot be computed from these rows, execution will refuse
+      };
+    });
   }
 
   async precondition(args: Args, context: ActionContext): Promise<Precondition<PostgresBefore>> {
