@@ -106,9 +106,10 @@ class FileKind<Args> {
   async present(args: Args): Promise<unknown> {
     const found = await this.#look(await this.#locate(args));
     const content = bytesOf(this.#declared.content(args));
+    const now = found.sha256 === null ? undefined : await contentOf(found.path);
     return {
       ...found,
-      ...(found.sha256 !== null && { text: beginningOf(await readFile(found.path)) }),
+      ...(now && { text: beginningOf(now) }),
       intended: { sha256: hashOf(content), bytes: content.byteLength, text: beginningOf(content) },
     };
   }
@@ -257,13 +258,21 @@ function bytesOf(content: string | Uint8Array): Uint8Array {
   return typeof content === 'string' ? Buffer.from(content) : content;
 }
 
-/** The first of its text, for people; undefined if it is not text. */
-async function beginningOf(path: string): Promise<string | undefined> {
+/** The first of a text, for people; undefined if it is not text. */
+function beginningOf(content: Uint8Array): string | undefined {
   try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path));
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(content);
     return text.length > SHOWN_BYTES ? `${text.slice(0, SHOWN_BYTES)}…` : text;
   } catch (error) {
-    if (error instanceof TypeError || codeOf(error) === 'ENOENT') return undefined;
+    if (error instanceof TypeError) return undefined;
     throw error;
   }
+}
+
+/** What a file holds; undefined when it has gone since it was looked at. */
+function contentOf(path: string): Promise<Uint8Array | undefined> {
+  return readFile(path).catch((error: unknown) => {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  });
 }

@@ -26,7 +26,7 @@ export function httpAction<Args>(options: HttpOptions<Args>): ActionKind<Args, H
   const watched = options.precondition?.url ?? (options.method === 'PUT' ? options.url : undefined);
   return {
     kind: 'http',
-    ...(watched && { present: (args: Args) => secrets.guard(() => present(http, watched(args))) }),
+    present: (args) => secrets.guard(() => present(http, args, watched?.(args))),
     precondition: (args, context) => secrets.guard(() => checkPrecondition(http, args, context)),
     execute: (args, before, context) => secrets.guard(() => execute(http, args, before, context)),
     verify: (args, before, effect, context) => secrets.guard(() => verify(http, args, before, effect, context)),
@@ -36,9 +36,17 @@ export function httpAction<Args>(options: HttpOptions<Args>): ActionKind<Args, H
   };
 }
 
-async function present<Args>({ target, secrets }: Http<Args>, url: string | URL): Promise<unknown> {
-  const found = await target.read(toUrl(url), undefined, AbortSignal.timeout(30_000));
-  return secrets.json({ url: found.url, status: found.status, content: found.text });
+/** What is to be sent, beside what stands there now; there may be nothing to read before it exists. */
+async function present<Args>(
+  { target, secrets, options }: Http<Args>,
+  args: Args,
+  watched: string | URL | undefined,
+): Promise<unknown> {
+  const found =
+    watched === undefined ? undefined : await target.read(toUrl(watched), undefined, AbortSignal.timeout(30_000));
+  const url = secrets.url(toUrl(options.url(args)));
+  const request = { method: options.method, url, body: stringifyExact(options.body(args)) };
+  return secrets.json({ ...(found && { url: found.url, status: found.status, content: found.text }), request });
 }
 
 async function checkPrecondition<Args>(

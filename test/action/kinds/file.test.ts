@@ -80,7 +80,9 @@ describe('the effect', () => {
 
   test('the approver is shown what is there now', async () => {
     const { action, args, path } = setting();
-    expect(await action.present?.(args)).toEqual({ path, sha256: sha(OLD), bytes: OLD.length, mode: 0o640, text: OLD });
+    const intended = { sha256: sha(NEW), bytes: NEW.length, text: NEW };
+    const now = { path, sha256: sha(OLD), bytes: OLD.length, mode: 0o640, text: OLD };
+    expect(await action.present?.(args)).toEqual({ ...now, intended });
   });
 
   test('a content that was there already is weak evidence of having been written', async () => {

@@ -92,6 +92,7 @@ describe('the effect', () => {
     expect(await rename.present?.({ id: 3, owner: "O'Neil" })).toEqual({
       relation: 'bank.account (id, owner)',
       rows: [{ id: '3', owner: 'somebody' }],
+      intended: [{ id: '3', owner: "O'Neil" }],
     });
     await rename.execute({ id: 3, owner: "O'Neil" }, before, context('a'));
     const { rows } = await bank.db.pool.query('SELECT owner FROM bank.account WHERE id = 3');
