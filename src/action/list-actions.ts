@@ -50,6 +50,11 @@ export async function listActions(db: Queryable, { batchKey, state, taskKey }: A
   return rows;
 }
 
+/** A person must decide on it, or look what became of it. */
+export function waitsForPerson({ state }: Pick<ListedAction, 'state'>): boolean {
+  return state === 'proposed' || state === 'unknown' || state === 'needs_person';
+}
+
 /** What has expired counts as expired from here on, whether or not a worker runs. `db`: a connection of the role approver, operator or worker. */
 export async function tendActions(db: Queryable): Promise<void> {
   await db.query('SELECT madrugada.tend_actions()');

@@ -1,15 +1,15 @@
 import { type Command, Option } from 'commander';
 import type { ActionState } from '../action/action-row.ts';
 import { decideAction, settleAction } from '../action/decide-action.ts';
-import { type ListedAction, listActions, tendActions } from '../action/list-actions.ts';
+import { type ListedAction, listActions, tendActions, waitsForPerson } from '../action/list-actions.ts';
 import { type ShownAction, showAction } from '../action/show-action.ts';
 import { parseKeepingNumbers } from '../batch/exact-json.ts';
 import { findBatch } from '../batch/find-batch.ts';
 import { actionScreen } from './action-screen.ts';
-import { actionNumber, spanWords, stateWords } from './action-words.ts';
+import { actionTable } from './action-table.ts';
+import { actionNumber, stateWords } from './action-words.ts';
 import { registerApprove } from './approve-action.ts';
-import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
-import { exactText } from './terminal-text.ts';
+import { type CommonFlags, printResult, snakeKeys } from './output.ts';
 import { withClient } from './with-client.ts';
 
 interface PersonFlags extends CommonFlags {
@@ -96,30 +96,8 @@ async function list(name: string | undefined, flags: CommonFlags & { state?: str
 function describeList(actions: ListedAction[]): string {
   const [first] = actions;
   if (first === undefined) return 'no such action';
-  const isOpen = ['proposed', 'unknown', 'needs_person'].includes(first.state);
   const text = actionTable(actions, process.stdout.columns ?? Infinity);
-  return isOpen ? `${text}\n\nnext: madrugada action show ${first.id}` : text;
-}
-
-/** Actions in a table; what they are for is cut to the width. */
-export function actionTable(actions: readonly ListedAction[], width: number): string {
-  const table = formatTable(
-    ['id', 'state', 'action', 'task', 'expires', 'for'],
-    actions.map((a) => [
-      ...[a.id, describeState(a), a.name, a.task],
-      ...[a.state === 'proposed' || a.state === 'approved' ? `in ${spanWords(a.secondsLeft)}` : ''],
-      exactText(a.intent).replaceAll(/\s+/g, ' '),
-    ]),
-  );
-  return table
-    .split('\n')
-    .map((line) => (line.length > width ? `${line.slice(0, width - 1)}…` : line))
-    .join('\n');
-}
-
-function describeState({ state, approval, approvedBy }: ListedAction): string {
-  if (state !== 'proposed' || approval !== 'two-people') return stateWords(state);
-  return `proposed, ${approvedBy.length} of 2`;
+  return waitsForPerson(first) ? `${text}\n\nnext: madrugada action show ${first.id}` : text;
 }
 
 async function show(idText: string, flags: CommonFlags): Promise<void> {

@@ -8,6 +8,7 @@ import { busySlots, failedTasks, recentRefusals, stopInForce, waitingTasks } fro
 import { exposureSentence, readExposure } from '../bill/exposure.ts';
 import { MadrugadaError } from '../errors.ts';
 import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
+import { waitingActionLines, waitingActions } from './waiting-actions.ts';
 import { withClient } from './with-client.ts';
 
 const WATCH_MS = 2_000;
@@ -69,26 +70,28 @@ async function report(client: Client, batch: Batch) {
     figures: await batchFigures(client, batch.key),
     slots: await busySlots(client, batch.key),
     waiting: await waitingTasks(client, batch.key),
+    actions: await waitingActions(client, batch.key),
     failed: await failedTasks(client, batch.key),
     refusals: await recentRefusals(client, batch.key),
     exposure: await readExposure(client, batch.key),
   };
 }
 
-function documentOf({ batch, figures, slots, waiting, failed, refusals, exposure }: Report) {
+function documentOf({ batch, figures, slots, waiting, actions, failed, refusals, exposure }: Report) {
   return {
     batch: batch.key,
     state: batch.state,
     figures: snakeKeys(figures),
     slots: slots.map(snakeKeys),
     waiting: waiting.map(snakeKeys),
+    actions: actions.map(snakeKeys),
     failed,
     refusals,
     exposure: snakeKeys(exposure),
   };
 }
 
-function describe({ batch, figures, slots, waiting, failed, refusals, exposure }: Report): string {
+function describe({ batch, figures, slots, waiting, actions, failed, refusals, exposure }: Report): string {
   const { completed, running, pending, failed: failures } = figures.tasks;
   return [
     `batch ${batch.key}, ${batch.state}${batch.stopReason === null ? '' : `: ${batch.stopReason}`}`,
@@ -100,6 +103,7 @@ function describe({ batch, figures, slots, waiting, failed, refusals, exposure }
       ({ waitingFor, tasks, until }) =>
         `${tasks} tasks wait for ${waitingFor}${until ? ` until ${until.toISOString()}` : ', which time alone does not bring'}`,
     ),
+    ...waitingActionLines(actions, batch.key),
     ...refusals.map(
       ({ status, error, dispatches }) => `${dispatches} refusals in ten minutes: ${status ?? ''} ${error ?? ''}`,
     ),
