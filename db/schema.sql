@@ -1361,12 +1361,12 @@ BEGIN
   END IF;
   SELECT count(DISTINCT d.person) INTO people FROM action_decision d WHERE d.action_id = a.id AND d.verdict = 'approve';
   IF people < (CASE WHEN a.approval = 'two-people' THEN 2 ELSE 1 END) THEN
-    PERFORM note_action(a, 'approved by one', 'proposed', format('%s; a second person is needed', said('by')));
+    PERFORM note_action(a, 'approved by one', 'proposed', format('%s; a second person is needed', concat_ws(': ', said('by'), said('reason'))));
     outcome := 'waiting';
     message := 'a second person must approve it, too';
     RETURN;
   END IF;
-  UPDATE action x SET state = 'approved', decided_at = now(), why = format('approved by %s', said('by')) WHERE x.id = a.id;
+  UPDATE action x SET state = 'approved', decided_at = now(), why = concat_ws(': ', 'approved by ' || said('by'), said('reason')) WHERE x.id = a.id;
   outcome := 'approved';
 END
 $function$;
@@ -3065,9 +3065,9 @@ CREATE VIEW madrugada.audit_action_passages AS
             WHEN (e.by_name IS NOT NULL) THEN e.by_name
             WHEN (e.event = 'proposed'::text) THEN a.proposed_by
             WHEN ((e.event = 'expired'::text) OR (e.worker_id IS NULL)) THEN 'madrugada'::text
-            ELSE format('worker %s on %s'::text, e.worker_id, ( SELECT w.host
-               FROM madrugada.worker w
-              WHERE (w.id = e.worker_id)))
+            ELSE concat_ws(' in slot '::text, ('worker '::text || e.worker_id), ( SELECT p.slot
+               FROM madrugada.attempt p
+              WHERE ((p.task_id = e.task_id) AND (p.number = e.lease_token) AND (p.worker_id = e.worker_id))))
         END AS actor,
     e.reason,
     e.session_user_name,

@@ -390,12 +390,12 @@ BEGIN
   END IF;
   SELECT count(DISTINCT d.person) INTO people FROM action_decision d WHERE d.action_id = a.id AND d.verdict = 'approve';
   IF people < (CASE WHEN a.approval = 'two-people' THEN 2 ELSE 1 END) THEN
-    PERFORM note_action(a, 'approved by one', 'proposed', format('%s; a second person is needed', said('by')));
+    PERFORM note_action(a, 'approved by one', 'proposed', format('%s; a second person is needed', concat_ws(': ', said('by'), said('reason'))));
     outcome := 'waiting';
     message := 'a second person must approve it, too';
     RETURN;
   END IF;
-  UPDATE action x SET state = 'approved', decided_at = now(), why = format('approved by %s', said('by')) WHERE x.id = a.id;
+  UPDATE action x SET state = 'approved', decided_at = now(), why = concat_ws(': ', 'approved by ' || said('by'), said('reason')) WHERE x.id = a.id;
   outcome := 'approved';
 END
 $$;
@@ -719,7 +719,8 @@ SELECT e.batch_key, a.batch_id || ':' || a.item || substr(a.batch_key, length(a.
        CASE WHEN e.by_name IS NOT NULL THEN e.by_name
             WHEN e.event = 'proposed' THEN a.proposed_by
             WHEN e.event = 'expired' OR e.worker_id IS NULL THEN 'madrugada'
-            ELSE format('worker %s on %s', e.worker_id, (SELECT w.host FROM worker w WHERE w.id = e.worker_id)) END AS actor,
+            ELSE concat_ws(' in slot ', 'worker ' || e.worker_id, (
+              SELECT p.slot FROM attempt p WHERE p.task_id = e.task_id AND p.number = e.lease_token AND p.worker_id = e.worker_id)) END AS actor,
        e.reason, e.session_user_name, e.os_user, e.client_addr
   FROM audit_event e JOIN action a ON a.id = e.action_id
  WHERE e.action_id IS NOT NULL;

@@ -11,6 +11,8 @@ import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.
 import { waitingActionLines, waitingActions } from './waiting-actions.ts';
 import { withClient } from './with-client.ts';
 
+/** What a person brings. */
+const WITHOUT_TIME: Record<string, string> = { approval: ', or for a person to look at an action' };
 const WATCH_MS = 2_000;
 const CLEAR_SCREEN = '\x1b[2J\x1b[H';
 
@@ -101,7 +103,7 @@ function describe({ batch, figures, slots, waiting, actions, failed, refusals, e
     ...(slots.length === 0 ? [] : ['', slotTable(slots)]),
     ...waiting.map(
       ({ waitingFor, tasks, until }) =>
-        `${tasks} tasks wait for ${waitingFor}${until ? ` until ${until.toISOString()}` : ', which time alone does not bring'}`,
+        `${tasks} tasks wait for ${waitingFor}${until ? ` until ${until.toISOString()}` : (WITHOUT_TIME[waitingFor] ?? ', which time alone does not bring')}`,
     ),
     ...waitingActionLines(actions, batch.key),
     ...refusals.map(
