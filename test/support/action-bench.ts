@@ -1,6 +1,6 @@
 import { afterAll, beforeEach } from 'vitest';
 import { z } from 'zod';
-import { type ChecklistPoint, type Decided, decideAction } from '../../src/action/decide-action.ts';
+import { type ChecklistPoint, type Decided, decideAction, settleAction } from '../../src/action/decide-action.ts';
 import {
   type ActionDefinition,
   type ActionOutcome,
@@ -47,6 +47,8 @@ export interface ActionBench extends JournalBench {
   action(id: number): Promise<Record<string, string>>;
   /** Decides as `madrugada action approve` does, on the digest that is stored now unless told. */
   decide(id: number, how?: Partial<HowDecided>): Promise<Decided>;
+  /** Settles an action as `madrugada action settle` does. */
+  settle(id: number, as: 'committed' | 'aborted' | 'rolled_back', role?: DatabaseRole): Promise<void>;
   /** Lets a batch's actions be proposed without a rehearsal. */
   allow(batch: string): Promise<string>;
 }
@@ -98,6 +100,14 @@ export function actionBench(): ActionBench {
     const client = await openClient({ url: bench.db.url, as, applicationName: 'madrugada test' });
     try {
       return await decideAction(client, { id, digest, verdict, challenge, checklist }, { by, reason });
+    } finally {
+      await client.end();
+    }
+  };
+  bench.settle = async (id, state, as = 'approver') => {
+    const client = await openClient({ url: bench.db.url, as, applicationName: 'madrugada test' });
+    try {
+      await settleAction(client, id, state, { by: 'ana', reason: 'a test' });
     } finally {
       await client.end();
     }
