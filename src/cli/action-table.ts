@@ -1,7 +1,7 @@
 import type { ListedAction } from '../action/list-actions.ts';
 import { spanWords, stateWords } from './action-words.ts';
 import { formatTable } from './output.ts';
-import { exactText } from './terminal-text.ts';
+import { oneLine } from './terminal-text.ts';
 
 /** Actions in a table; what they are for is cut to the width. */
 export function actionTable(actions: readonly ListedAction[], width: number): string {
@@ -10,7 +10,7 @@ export function actionTable(actions: readonly ListedAction[], width: number): st
     actions.map((a) => [
       ...[a.id, describeState(a), a.name, a.task],
       ...[a.state === 'proposed' || a.state === 'approved' ? `in ${spanWords(a.secondsLeft)}` : ''],
-      exactText(a.intent).replaceAll(/\s+/g, ' '),
+      oneLine(a.intent),
     ]),
   );
   return table

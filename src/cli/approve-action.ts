@@ -8,7 +8,7 @@ import { approveCommand, DIGEST_DIGITS } from './action-next.ts';
 import { actionScreen } from './action-screen.ts';
 import { actionNumber } from './action-words.ts';
 import { type CommonFlags, printResult } from './output.ts';
-import { exactText } from './terminal-text.ts';
+import { exactText, oneLine } from './terminal-text.ts';
 import { withClient } from './with-client.ts';
 
 interface ApproveFlags extends CommonFlags {
@@ -132,7 +132,7 @@ async function askChecklist(
   if (action.rollbackKind !== 'none') return [];
   const checked: ChecklistPoint[] = [];
   for (const point of CHECKLIST) {
-    const answer = await terminal.question(`${exactText(QUESTIONS[point](action)).replaceAll('\n', ' ')}? yes or no: `);
+    const answer = await terminal.question(`${oneLine(QUESTIONS[point](action))}? yes or no: `);
     if (answer.trim().toLowerCase() === 'yes') checked.push(point);
   }
   return checked;

@@ -8,6 +8,7 @@ import { busySlots, failedTasks, recentRefusals, stopInForce, waitingTasks } fro
 import { exposureSentence, readExposure } from '../bill/exposure.ts';
 import { MadrugadaError } from '../errors.ts';
 import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
+import { oneLine } from './terminal-text.ts';
 import { waitingActionLines, waitingActions } from './waiting-actions.ts';
 import { withClient } from './with-client.ts';
 
@@ -116,7 +117,7 @@ function describe({ batch, figures, slots, waiting, actions, failed, refusals, e
 
 function describeAlert({ id, raisedAt, kind, batchKey, message }: Alert): string {
   const of = batchKey === null ? '' : ` of batch ${batchKey}`;
-  return `ALERT ${id}, ${raisedAt.toISOString()}, ${kind}${of}: ${message}`;
+  return `ALERT ${id}, ${raisedAt.toISOString()}, ${kind}${of}: ${oneLine(message)}`;
 }
 
 function slotTable(slots: Report['slots']): string {

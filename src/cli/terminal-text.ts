@@ -15,6 +15,11 @@ function spell(character: string): string {
 /** Characters that change what is read and show nothing themselves. */
 const INVISIBLE = /\p{Cf}|\p{Variation_Selector}|\u115f|\u1160|\u3164|\uffa0/gu;
 
+/** Text from elsewhere as part of one line. */
+export function oneLine(text: string): string {
+  return exactText(text).replaceAll(/\s+/g, ' ');
+}
+
 /** As `terminalText`, where a person decides on the very characters: those that show nothing are spelled out as well. */
 export function exactText(text: string): string {
   return terminalText(text).replaceAll(INVISIBLE, spell);

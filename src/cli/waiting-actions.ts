@@ -1,7 +1,7 @@
 import { type ListedAction, listActions, waitsForPerson } from '../action/list-actions.ts';
 import type { Queryable } from '../batch/queryable.ts';
 import { spanWords, stateWords } from './action-words.ts';
-import { exactText } from './terminal-text.ts';
+import { oneLine } from './terminal-text.ts';
 
 const SHOWN = 10;
 
@@ -20,8 +20,7 @@ export function waitingActionLines(actions: readonly ListedAction[], batchKey: s
 }
 
 function describe({ id, name, state, secondsLeft, intent }: ListedAction): string {
-  const what = exactText(intent).replaceAll(/\s+/g, ' ');
-  return `action ${id} (${name}) ${waits(state, secondsLeft)}: ${what}: madrugada action show ${id}`;
+  return `action ${id} (${name}) ${waits(state, secondsLeft)}: ${oneLine(intent)}: madrugada action show ${id}`;
 }
 
 function waits(state: ListedAction['state'], secondsLeft: number): string {
