@@ -54,7 +54,7 @@ export function register(program: Command): void {
 }
 
 async function run(name: string, flags: RunFlags): Promise<void> {
-  const url = await readyDatabase();
+  const url = await readyDatabase('operator');
   const pool = openPool({ url, as: 'operator', applicationName: 'madrugada/run', max: 2 });
   try {
     const batch = await findBatch(pool, name);

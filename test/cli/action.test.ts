@@ -248,18 +248,18 @@ describe('approving', () => {
     },
   );
 
-  test('says what is missing where the login is a worker’s', async () => {
+  test.each([
+    ['worker', { code: 2, stderr: expect.stringContaining('may not work as madrugada_approver') }, 'proposed'],
+    ['approver', { code: 0 }, 'approved'],
+  ])('by a login that has the role %s alone', async (role, expected, state) => {
     const { id } = await propose(bench);
-    await bench.db.pool.query(`CREATE ROLE ${LOGIN} LOGIN PASSWORD 'x' IN ROLE madrugada_worker`);
+    await bench.db.pool.query(`CREATE ROLE ${LOGIN} LOGIN PASSWORD 'x' IN ROLE madrugada_${role}`);
     try {
       const url = new URL(bench.db.url);
       Object.assign(url, { username: LOGIN, password: 'x' });
       const args = ['action', 'approve', String(id), '--by', 'ana', '--digest', await digestOf(id)];
-      expect(await run(args, { environment: { ...environment(), DATABASE_URL: url.href } })).toMatchObject({
-        code: 2,
-        stderr: expect.stringContaining('may not work as madrugada_approver'),
-      });
-      expect(await stateOf(id)).toBe('proposed');
+      expect(await run(args, { environment: { ...environment(), DATABASE_URL: url.href } })).toMatchObject(expected);
+      expect(await stateOf(id)).toBe(state);
     } finally {
       await bench.db.pool.query(`DROP ROLE ${LOGIN}`);
     }
