@@ -2423,7 +2423,7 @@ BEGIN
     RETURN false;
   END IF;
   UPDATE alert a SET acknowledged_at = now(), acknowledged_by = said('by'), ack_note = 'batch resumed: ' || said('reason')
-   WHERE a.batch_key = the_batch AND a.acknowledged_at IS NULL;
+   WHERE a.batch_key = the_batch AND a.action_id IS NULL AND a.acknowledged_at IS NULL;
   UPDATE failure_streak f SET failures = 0 WHERE f.batch_key = the_batch;
   RETURN true;
 END

@@ -246,6 +246,23 @@ CREATE FUNCTION madrugada.raise_action_alert(a action, kind text, message text) 
     INSERT INTO alert (kind, batch_key, task_id, action_id, message) VALUES (kind, a.batch_key, a.task_id, a.id, message) ON CONFLICT DO NOTHING
   $$;
 
+-- As before, but for the alerts of actions: who opens a batch again has not thereby decided on them, or looked what became of them.
+CREATE OR REPLACE FUNCTION madrugada.resume_batch(the_batch text) RETURNS boolean
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+BEGIN
+  PERFORM require_person('resuming batch ' || the_batch);
+  UPDATE batch b SET state = 'open', stop_reason = NULL, cut_off_at = NULL WHERE b.batch_key = the_batch AND b.state = 'stopped';
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  UPDATE alert a SET acknowledged_at = now(), acknowledged_by = said('by'), ack_note = 'batch resumed: ' || said('reason')
+   WHERE a.batch_key = the_batch AND a.action_id IS NULL AND a.acknowledged_at IS NULL;
+  UPDATE failure_streak f SET failures = 0 WHERE f.batch_key = the_batch;
+  RETURN true;
+END
+$$;
+
 -- Tasks that wait for this action go on: those parked, and by the lock those that are just being parked (see end_attempt).
 CREATE FUNCTION madrugada.wake_action_tasks(the_action bigint) RETURNS void
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off

@@ -38,6 +38,16 @@ export class UndoRefused extends Error {
   override name = 'UndoRefused';
 }
 
+/** True for `NoEffect` of any copy of this package: an agent may have been built with another than the one that runs it. */
+export function isNoEffect(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'NoEffect';
+}
+
+/** True for `UndoRefused` of any copy of this package. */
+export function isUndoRefused(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'UndoRefused';
+}
+
 /**
  * How an effect is taken back. `in-band`: the inverse operation; read back, the target must be as before. `compensating`: another effect that
  * neutralises the first, with its own key and its own read-back. `out-of-band`: a person does it, alerted, the state kept. `none`: it cannot be

@@ -2,7 +2,7 @@ import { failpoint } from '../failpoint.ts';
 import { type ActionRow, abortAction, beginExecution, giveUpExecution, recordEffect, wordsOf } from './action-row.ts';
 import { type ActionEnvironment, concludeAction, heed, later } from './attempt-over.ts';
 import { contextOf, withinMs } from './context.ts';
-import { type AnyAction, NoEffect } from './define-action.ts';
+import { type AnyAction, isNoEffect, NoEffect } from './define-action.ts';
 import { settleExecution } from './settle-execution.ts';
 
 /**
@@ -44,7 +44,7 @@ export async function takeEffect(
     await recordEffect(env.pool, env.lease, begun, effect);
     await failpoint('action.record.after', row.name);
   } catch (error) {
-    if (error instanceof NoEffect) {
+    if (isNoEffect(error)) {
       const why = `nothing was done: ${wordsOf(error)}`;
       await concludeAction(env, begun, { state: 'aborted', evidence: undefined, isWeak: false, why });
       return;

@@ -3,7 +3,7 @@ import { failpoint } from '../failpoint.ts';
 import { type ActionRow, beginUndo, giveUpExecution, readAction, wordsOf } from './action-row.ts';
 import { type ActionEnvironment, concludeAction, heed, later } from './attempt-over.ts';
 import { contextOf, withinMs } from './context.ts';
-import { type AnyAction, type ReadBack, UndoRefused } from './define-action.ts';
+import { type AnyAction, isUndoRefused, type ReadBack } from './define-action.ts';
 
 /**
  * Takes an effect back that is wrong, or that a failed task must not leave behind. The undo is on record before it begins (A8); a failing one
@@ -51,7 +51,7 @@ async function undo(
     .then(() => undefined)
     .catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
   await failpoint('action.undo.after', row.name);
-  if (problem instanceof UndoRefused)
+  if (isUndoRefused(problem))
     return needsPerson(env, begun, undefined, `${why}; it is not taken back: ${wordsOf(problem)}`);
   if (await isUndone(env, definition, begun, why)) return;
   await giveUpExecution(env.pool, env.lease, begun);

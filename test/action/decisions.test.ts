@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { openClient } from '../../src/postgres/connect.ts';
 import { actionBench } from '../support/action-bench.ts';
+import { sayAndRun } from '../support/as-person.ts';
 import { moveClock } from '../support/move-clock.ts';
 import { openAlertsOf, passagesOf, propose } from '../support/proposals.ts';
 import { until } from '../support/until.ts';
@@ -276,6 +277,23 @@ test('a person is reminded at half of the time and again at four fifths, each on
   expect(await openAlertsOf(bench, batch)).toEqual(['approval', 'approval reminder', 'approval escalation']);
   await bench.decide(id);
   expect(await openAlertsOf(bench, batch)).toEqual([]);
+});
+
+test('who resumes a batch has not thereby decided on its actions: their alerts stay', async () => {
+  const { batch } = await propose(bench);
+  await sayAndRun(bench.db, 'SELECT madrugada.stop_batch($1, $2)', [batch, 'a look']);
+  await sayAndRun(bench.db, 'SELECT madrugada.resume_batch($1)', [batch]);
+  expect(await openAlertsOf(bench, batch)).toEqual(['approval']);
+});
+
+test('an execution that says it had no effect is believed, whichever copy of the package it was built with', async () => {
+  class NoEffect extends Error {
+    override name = 'NoEffect';
+  }
+  const proposal = await propose(bench, { execute: () => Promise.reject(new NoEffect('the bank is closed')) });
+  await bench.decide(proposal.id);
+  await proposal.goOn();
+  expect(proposal.outcomes).toMatchObject([{ state: 'aborted', why: 'nothing was done: the bank is closed' }]);
 });
 
 /** A bank that cannot be asked what became of a transfer. */
