@@ -86,6 +86,12 @@ export class HttpTarget {
     return this.#send({ ...request, headers }, signal);
   }
 
+  /** A URL for people; its credentials, and those of the headers that go with it, are masked from here on, though nothing is sent. */
+  async learn(url: URL): Promise<string> {
+    await this.#headers(url);
+    return this.shown(url);
+  }
+
   /** A URL for people, without credentials. */
   shown(url: URL): string {
     this.#options.secrets.addFromUrl(url);

@@ -44,7 +44,7 @@ async function present<Args>(
 ): Promise<unknown> {
   const found =
     watched === undefined ? undefined : await target.read(toUrl(watched), undefined, AbortSignal.timeout(30_000));
-  const url = secrets.url(toUrl(options.url(args)));
+  const url = await target.learn(toUrl(options.url(args)));
   const request = { method: options.method, url, body: stringifyExact(options.body(args)) };
   return secrets.json({ ...(found && { url: found.url, status: found.status, content: found.text }), request });
 }

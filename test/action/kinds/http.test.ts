@@ -675,6 +675,14 @@ describe('credentials', () => {
     },
   );
 
+  test('are masked in what an approver is shown of a request, though nothing was sent yet', async () => {
+    const action = paymentAction(`${server.url}`, { body: () => ({ note: `as ${BEARER}` }) });
+    expect(await action.present?.({ account: 'a1', amount: 5 })).toEqual({
+      request: { method: 'POST', url: `${server.url}/payments`, body: '{"note":"as [secret]"}' },
+    });
+    expect(server.seen).toEqual([]);
+  });
+
   test('are told apart from other headers, whose values are not masked', async () => {
     server.set(ACCOUNT, '{"account":"acme-bank","amount":5}');
     const action = accountAction({ plainHeaders: { 'X-Tenant': 'acme-bank' } });
