@@ -1151,10 +1151,15 @@ AS $function$
 DECLARE
   unfinished bigint;
   last_deadline timestamptz;
+  standing text;
 BEGIN
   PERFORM pg_advisory_xact_lock(slot_lock_class() + 2, b.number) FROM batch b WHERE b.batch_key = the_batch; -- a retry waits, or is seen
   PERFORM FROM batch b WHERE b.batch_key = the_batch FOR NO KEY UPDATE; -- nobody opens it meanwhile
   IF give_up_pending THEN
+    standing := withdraw_actions(the_batch);
+    IF standing IS NOT NULL THEN
+      RETURN standing;
+    END IF;
     UPDATE task t SET state = 'failed', waiting_for = NULL,
            failure = jsonb_build_object('kind', 'given up', 'message', coalesce(said('reason'), 'its batch was closed'))
      WHERE t.batch_key = the_batch AND t.state = 'pending';
@@ -3047,6 +3052,29 @@ BEGIN
   UPDATE task t SET spent_usd = j.cost FROM task its CROSS JOIN LATERAL journal_cost(its.batch_key, its.id) j (cost)
    WHERE t.id = the_task AND its.id = the_task AND t.state <> 'running' AND t.spent_usd <> j.cost;
   PERFORM settle_ended(array_agg(a.task_id), array_agg(a.number)) FROM attempt a WHERE a.task_id = the_task AND a.held_usd > 0;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.withdraw_actions(the_batch text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  standing text;
+BEGIN
+  PERFORM FROM action a WHERE a.batch_key = the_batch ORDER BY a.id FOR UPDATE;
+  SELECT string_agg(a.id::text, ', ' ORDER BY a.id) INTO standing
+    FROM action a JOIN task t ON t.id = a.task_id
+   WHERE a.batch_key = the_batch AND t.state = 'pending' AND a.state IN ('in_flight', 'committed', 'rolling_back', 'unknown', 'needs_person');
+  IF standing IS NOT NULL THEN
+    RETURN format('action %s of tasks that are not finished may be in effect; resume the batch, so that they are finished or undone, or settle what needs a person',
+      standing);
+  END IF;
+  UPDATE action a SET state = 'rejected', decided_at = now(), ended_at = now(), why = 'its task was given up'
+    FROM task t WHERE a.batch_key = the_batch AND t.id = a.task_id AND t.state = 'pending' AND a.state IN ('proposed', 'approved');
+  RETURN NULL;
 END
 $function$;
 

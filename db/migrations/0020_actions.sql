@@ -688,6 +688,28 @@ $$;
 CREATE TRIGGER task_retry_actions AFTER UPDATE ON madrugada.task
   FOR EACH ROW WHEN (OLD.state = 'failed' AND NEW.state = 'pending') EXECUTE FUNCTION madrugada.reopen_actions();
 
+-- Before pending tasks are given up: what they have proposed is not to be decided on any more. What they have done cannot just be left: then
+-- nothing changes, and what stands in the way is returned. Actions are locked before tasks, as by a decision.
+CREATE FUNCTION madrugada.withdraw_actions(the_batch text) RETURNS text
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+DECLARE
+  standing text;
+BEGIN
+  PERFORM FROM action a WHERE a.batch_key = the_batch ORDER BY a.id FOR UPDATE;
+  SELECT string_agg(a.id::text, ', ' ORDER BY a.id) INTO standing
+    FROM action a JOIN task t ON t.id = a.task_id
+   WHERE a.batch_key = the_batch AND t.state = 'pending' AND a.state IN ('in_flight', 'committed', 'rolling_back', 'unknown', 'needs_person');
+  IF standing IS NOT NULL THEN
+    RETURN format('action %s of tasks that are not finished may be in effect; resume the batch, so that they are finished or undone, or settle what needs a person',
+      standing);
+  END IF;
+  UPDATE action a SET state = 'rejected', decided_at = now(), ended_at = now(), why = 'its task was given up'
+    FROM task t WHERE a.batch_key = the_batch AND t.id = a.task_id AND t.state = 'pending' AND a.state IN ('proposed', 'approved');
+  RETURN NULL;
+END
+$$;
+
 -- A worker's death frees what its executions kept waiting, as it does for dispatches.
 CREATE FUNCTION madrugada.wake_for_dead_executor() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
