@@ -10,12 +10,14 @@ CREATE ROLE madrugada_worker NOLOGIN NOSUPERUSER NOCREATEROLE NOBYPASSRLS;
 
 -- Types
 
+CREATE TYPE madrugada.action_approval AS ENUM ('none', 'person', 'two-people', 'challenge');
+CREATE TYPE madrugada.action_state AS ENUM ('proposed', 'approved', 'rejected', 'expired', 'in_flight', 'committed', 'aborted', 'rolling_back', 'rolled_back', 'unknown', 'needs_person');
 CREATE TYPE madrugada.attempt_ending AS ENUM ('completed', 'failed', 'lost', 'released', 'parked', 'stopped');
 CREATE TYPE madrugada.batch_state AS ENUM ('open', 'stopped', 'closed', 'archived');
 CREATE TYPE madrugada.doubt_policy AS ENUM ('pay_again', 'hold');
 CREATE TYPE madrugada.outcome_kind AS ENUM ('charged', 'refused', 'not_sent', 'unknown', 'recovered');
 CREATE TYPE madrugada.settlement_verdict AS ENUM ('charged', 'not_charged');
-CREATE TYPE madrugada.step_kind AS ENUM ('step', 'now', 'random', 'sleep', 'timeout', 'abort', 'checkpoint');
+CREATE TYPE madrugada.step_kind AS ENUM ('step', 'now', 'random', 'sleep', 'timeout', 'abort', 'checkpoint', 'action');
 CREATE TYPE madrugada.task_state AS ENUM ('pending', 'running', 'completed', 'failed');
 
 -- Sequences
@@ -23,6 +25,97 @@ CREATE TYPE madrugada.task_state AS ENUM ('pending', 'running', 'completed', 'fa
 CREATE SEQUENCE madrugada.journal_no AS bigint INCREMENT 1 START 1;
 
 -- Tables
+
+CREATE TABLE madrugada.action (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  batch_id text NOT NULL,
+  item text NOT NULL,
+  name text NOT NULL,
+  arguments jsonb NOT NULL,
+  content_sha256 text NOT NULL,
+  generation integer NOT NULL,
+  key text NOT NULL,
+  batch_key text NOT NULL,
+  task_id bigint NOT NULL,
+  attempt bigint NOT NULL,
+  slot text NOT NULL,
+  agent text NOT NULL,
+  agent_sha256 text NOT NULL,
+  lineage integer[] NOT NULL,
+  proposed_by text NOT NULL,
+  proposed_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  kind text NOT NULL,
+  intent text NOT NULL,
+  permissions text[] NOT NULL,
+  blast_radius text NOT NULL,
+  rollback_kind text NOT NULL,
+  rollback_plan text NOT NULL,
+  present jsonb,
+  approval madrugada.action_approval NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  on_expiry text NOT NULL,
+  digest text NOT NULL,
+  reminded integer DEFAULT 0 NOT NULL,
+  state madrugada.action_state DEFAULT 'proposed'::madrugada.action_state NOT NULL,
+  why text,
+  execution integer DEFAULT 0 NOT NULL,
+  undo integer DEFAULT 0 NOT NULL,
+  worker_id bigint,
+  lease_token bigint,
+  deadline_at timestamp with time zone,
+  gave_up_at timestamp with time zone,
+  before jsonb,
+  effect jsonb,
+  evidence jsonb,
+  evidence_is_weak boolean DEFAULT false NOT NULL,
+  committed_no bigint,
+  decided_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  CONSTRAINT action_blast_radius_check CHECK ((blast_radius <> ''::text)),
+  CONSTRAINT action_check CHECK (((rollback_kind <> 'none'::text) OR (approval = 'challenge'::madrugada.action_approval))),
+  CONSTRAINT action_check1 CHECK ((expires_at > proposed_at)),
+  CONSTRAINT action_check2 CHECK (((state = ANY (ARRAY['in_flight'::madrugada.action_state, 'rolling_back'::madrugada.action_state])) <= ((worker_id IS NOT NULL) AND (deadline_at IS NOT NULL)))),
+  CONSTRAINT action_check3 CHECK (((state = 'committed'::madrugada.action_state) <= ((committed_no IS NOT NULL) AND (evidence IS NOT NULL)))),
+  CONSTRAINT action_content_sha256_generation_key UNIQUE (content_sha256, generation),
+  CONSTRAINT action_generation_check CHECK ((generation > 0)),
+  CONSTRAINT action_intent_check CHECK ((intent <> ''::text)),
+  CONSTRAINT action_key_key UNIQUE (key),
+  CONSTRAINT action_kind_check CHECK ((kind <> ''::text)),
+  CONSTRAINT action_name_check CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'::text)),
+  CONSTRAINT action_on_expiry_check CHECK ((on_expiry = ANY (ARRAY['reject'::text, 'fail'::text]))),
+  CONSTRAINT action_permissions_check CHECK ((cardinality(permissions) > 0)),
+  CONSTRAINT action_pkey PRIMARY KEY (id),
+  CONSTRAINT action_rollback_kind_check CHECK ((rollback_kind = ANY (ARRAY['in-band'::text, 'compensating'::text, 'out-of-band'::text, 'none'::text]))),
+  CONSTRAINT action_rollback_plan_check CHECK ((rollback_plan <> ''::text))
+);
+
+CREATE TABLE madrugada.action_decision (
+  action_id bigint NOT NULL,
+  by_name text NOT NULL,
+  person text GENERATED ALWAYS AS (lower(btrim(by_name))) STORED NOT NULL,
+  verdict text NOT NULL,
+  digest text NOT NULL,
+  checklist text[] NOT NULL,
+  reason text,
+  decided_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  session_user_name text DEFAULT SESSION_USER NOT NULL,
+  os_user text,
+  client_addr inet DEFAULT inet_client_addr(),
+  CONSTRAINT action_decision_action_id_fkey FOREIGN KEY (action_id) REFERENCES madrugada.action(id),
+  CONSTRAINT action_decision_pkey PRIMARY KEY (action_id, person, verdict),
+  CONSTRAINT action_decision_verdict_check CHECK ((verdict = ANY (ARRAY['approve'::text, 'reject'::text])))
+);
+
+CREATE TABLE madrugada.action_use (
+  task_id bigint NOT NULL,
+  content_sha256 text NOT NULL,
+  ordinal integer NOT NULL,
+  step text NOT NULL,
+  action_id bigint NOT NULL,
+  used_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  retired_at timestamp with time zone,
+  CONSTRAINT action_use_ordinal_check CHECK ((ordinal > 0))
+);
 
 CREATE TABLE madrugada.alert (
   id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
@@ -34,6 +127,7 @@ CREATE TABLE madrugada.alert (
   acknowledged_at timestamp with time zone,
   acknowledged_by text,
   ack_note text,
+  action_id bigint,
   CONSTRAINT alert_check CHECK (((acknowledged_at IS NULL) = (acknowledged_by IS NULL))),
   CONSTRAINT alert_pkey PRIMARY KEY (id)
 );
@@ -89,8 +183,9 @@ CREATE TABLE madrugada.audit_event (
   session_user_name text DEFAULT SESSION_USER NOT NULL,
   os_user text,
   client_addr inet DEFAULT inet_client_addr(),
+  action_id bigint,
   CONSTRAINT audit_event_pkey PRIMARY KEY (id),
-  CONSTRAINT audit_event_subject_check CHECK ((subject = ANY (ARRAY['batch'::text, 'task'::text, 'worker'::text, 'stop'::text, 'bill'::text, 'price'::text, 'alert'::text, 'doubt'::text, 'budget'::text])))
+  CONSTRAINT audit_event_subject_check CHECK ((subject = ANY (ARRAY['batch'::text, 'task'::text, 'worker'::text, 'stop'::text, 'bill'::text, 'price'::text, 'alert'::text, 'doubt'::text, 'budget'::text, 'action'::text, 'rehearsal'::text])))
 );
 
 CREATE TABLE madrugada.batch (
@@ -120,6 +215,7 @@ CREATE TABLE madrugada.batch (
   max_output_tokens integer,
   fall_back_model text,
   fall_back_after integer,
+  unrehearsed boolean DEFAULT false NOT NULL,
   CONSTRAINT batch_batch_key_key UNIQUE (batch_key),
   CONSTRAINT batch_budget_usd_check CHECK ((budget_usd > (0)::numeric)),
   CONSTRAINT batch_check CHECK (((state = 'stopped'::madrugada.batch_state) = (stop_reason IS NOT NULL))),
@@ -329,6 +425,18 @@ CREATE TABLE madrugada.provider_pace (
   CONSTRAINT provider_pace_tokens_per_minute_check CHECK ((tokens_per_minute > 0))
 ) WITH (fillfactor=50);
 
+CREATE TABLE madrugada.rehearsal (
+  id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  agent_sha256 text NOT NULL,
+  agent text NOT NULL,
+  verdict text NOT NULL,
+  report jsonb NOT NULL,
+  rehearsed_at timestamp with time zone DEFAULT madrugada.now() NOT NULL,
+  by_name text NOT NULL,
+  CONSTRAINT rehearsal_pkey PRIMARY KEY (id),
+  CONSTRAINT rehearsal_verdict_check CHECK ((verdict = ANY (ARRAY['production'::text, 'staging'::text, 'research-only'::text])))
+);
+
 CREATE TABLE madrugada.schema_migration (
   name text NOT NULL,
   sha256 text NOT NULL,
@@ -420,6 +528,7 @@ CREATE TABLE madrugada.task (
   spent_usd numeric DEFAULT 0 NOT NULL,
   completed_at timestamp with time zone,
   needs_usd numeric,
+  undoing jsonb,
   CONSTRAINT task_attempts_check CHECK ((attempts >= 0)),
   CONSTRAINT task_batch_id_version_fkey FOREIGN KEY (batch_id, version) REFERENCES madrugada.batch(id, version),
   CONSTRAINT task_batch_key_position_key UNIQUE (batch_key, "position"),
@@ -436,7 +545,7 @@ CREATE TABLE madrugada.task (
   CONSTRAINT task_pkey PRIMARY KEY (id),
   CONSTRAINT task_position_check CHECK (("position" > 0)),
   CONSTRAINT task_spent_usd_check CHECK ((spent_usd >= (0)::numeric)),
-  CONSTRAINT task_waiting_for_check CHECK ((waiting_for = ANY (ARRAY['doubt'::text, 'settlement'::text, 'refusal'::text, 'budget'::text]))),
+  CONSTRAINT task_waiting_for_check CHECK ((waiting_for = ANY (ARRAY['doubt'::text, 'settlement'::text, 'refusal'::text, 'budget'::text, 'approval'::text, 'action'::text]))),
   CONSTRAINT task_worker_id_fkey FOREIGN KEY (worker_id) REFERENCES madrugada.worker(id)
 );
 
@@ -456,14 +565,22 @@ CREATE TABLE madrugada.worker (
 
 -- Indexes that are not constraints
 
+CREATE INDEX action_batch ON madrugada.action USING btree (batch_key, id);
+CREATE INDEX action_executor ON madrugada.action USING btree (worker_id) WHERE (state = ANY (ARRAY['in_flight'::madrugada.action_state, 'rolling_back'::madrugada.action_state]));
+CREATE INDEX action_task ON madrugada.action USING btree (task_id, committed_no);
+CREATE INDEX action_use_action ON madrugada.action_use USING btree (action_id);
+CREATE INDEX action_use_retired ON madrugada.action_use USING btree (task_id) WHERE (retired_at IS NOT NULL);
+CREATE INDEX action_waiting ON madrugada.action USING btree (expires_at) WHERE (state = ANY (ARRAY['proposed'::madrugada.action_state, 'approved'::madrugada.action_state]));
 CREATE INDEX alert_delivery_due ON madrugada.alert_delivery USING btree (next_at) WHERE (delivered_at IS NULL);
 CREATE INDEX attempt_holding ON madrugada.attempt USING btree (task_id, number) WHERE (held_usd > (0)::numeric);
+CREATE INDEX audit_event_action ON madrugada.audit_event USING btree (action_id, id) WHERE (action_id IS NOT NULL);
 CREATE INDEX audit_event_batch ON madrugada.audit_event USING btree (batch_key, id);
 CREATE INDEX audit_event_task ON madrugada.audit_event USING btree (task_id, id) WHERE (task_id IS NOT NULL);
 CREATE INDEX bill_line_request_id ON madrugada.bill_line USING btree (provider_request_id) WHERE (provider_request_id IS NOT NULL);
 CREATE INDEX bill_line_tag ON madrugada.bill_line USING btree (tag) WHERE (tag IS NOT NULL);
 CREATE INDEX call_intent_tag ON ONLY madrugada.call_intent USING btree (tag, batch_key);
 CREATE INDEX call_outcome_request_id ON ONLY madrugada.call_outcome USING btree (provider_request_id, batch_key) WHERE (provider_request_id IS NOT NULL);
+CREATE INDEX rehearsal_agent ON madrugada.rehearsal USING btree (agent_sha256, id);
 CREATE INDEX task_again ON madrugada.task USING btree (batch_key, not_before) WHERE ((state = 'pending'::madrugada.task_state) AND (lease_token > 0));
 CREATE INDEX task_failed ON madrugada.task USING btree (batch_key) WHERE (state = 'failed'::madrugada.task_state);
 CREATE INDEX task_fresh ON madrugada.task USING btree (batch_key, "position") WHERE ((state = 'pending'::madrugada.task_state) AND (lease_token = 0));
@@ -471,11 +588,29 @@ CREATE INDEX task_held ON madrugada.task USING btree (worker_id) WHERE (state = 
 CREATE INDEX task_lease ON madrugada.task USING btree (lease_expires_at) WHERE (state = 'running'::madrugada.task_state);
 CREATE INDEX task_needing ON madrugada.task USING btree (batch_key, needs_usd) WHERE ((state = 'pending'::madrugada.task_state) AND (needs_usd IS NOT NULL));
 CREATE INDEX worker_living ON madrugada.worker USING btree (id) WHERE (ended_at IS NULL);
-CREATE UNIQUE INDEX alert_open ON madrugada.alert USING btree (kind, batch_key) NULLS NOT DISTINCT WHERE (acknowledged_at IS NULL);
+CREATE UNIQUE INDEX action_use_current ON madrugada.action_use USING btree (task_id, content_sha256, ordinal) WHERE (retired_at IS NULL);
+CREATE UNIQUE INDEX alert_open ON madrugada.alert USING btree (kind, batch_key, action_id) NULLS NOT DISTINCT WHERE (acknowledged_at IS NULL);
 CREATE UNIQUE INDEX call_outcome_answer ON ONLY madrugada.call_outcome USING btree (batch_key, task_id, seq) WHERE answers;
 CREATE UNIQUE INDEX stop_switch_in_force ON madrugada.stop_switch USING btree ((true)) WHERE (lifted_at IS NULL);
 
 -- Functions
+
+CREATE OR REPLACE FUNCTION madrugada.abort_action(the_action bigint, the_task bigint, the_worker bigint, token bigint, because text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+BEGIN
+  PERFORM FROM action a WHERE a.id = the_action FOR UPDATE;
+  IF NOT holds_lease(the_task, the_worker, token) THEN
+    RETURN false;
+  END IF;
+  UPDATE action a SET state = 'aborted', why = because, ended_at = now() WHERE a.id = the_action AND a.state = 'approved';
+  RETURN FOUND;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.acknowledge_alert(the_alert bigint, note text)
  RETURNS boolean
@@ -507,6 +642,42 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.action_challenge(a madrugada.action)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT left(a.digest, 8) || ' ' || btrim(regexp_replace(a.rollback_plan, '\s+', ' ', 'g')) $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.action_content(batch_id text, item text, name text, arguments jsonb)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT madrugada.sha256_hex(jsonb_build_array(batch_id, item, name, arguments)::text) $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.action_digest(a madrugada.action)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+    SELECT madrugada.sha256_hex(jsonb_build_array(a.key, a.batch_id, a.item, a.name, a.arguments, a.generation, a.kind, a.intent, a.permissions,
+      a.blast_radius, a.rollback_kind, a.rollback_plan, a.approval, extract(epoch FROM a.expires_at), a.on_expiry, a.proposed_by, a.lineage, a.present)::text)
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.allow_unrehearsed(the_batch text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF said('by') IS NULL THEN
+    RAISE EXCEPTION 'letting actions be proposed without a rehearsal takes a person, with a name';
+  END IF;
+  UPDATE batch b SET unrehearsed = true WHERE b.batch_key = the_batch AND NOT b.unrehearsed;
+  PERFORM record_event('batch', 'unrehearsed actions allowed', the_batch, NULL, NULL, NULL, NULL, NULL, NULL, said('reason'));
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.attempt_money(the_task bigint, the_attempt bigint, OUT spent numeric, OUT held numeric)
  RETURNS record
  LANGUAGE plpgsql
@@ -529,6 +700,41 @@ BEGIN
         LEFT JOIN call_outcome o ON o.batch_key = i.batch_key AND o.task_id = i.task_id AND o.seq = i.seq AND o.dispatch = i.dispatch
        WHERE t.id = the_task
        GROUP BY i.batch_key, i.task_id, i.seq, i.dispatch) d;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.audit_action()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  which text := format('action %s (%s) of task %s:%s', NEW.id, NEW.name, NEW.batch_id, NEW.item);
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    PERFORM note_action(NEW, 'proposed', NULL, NEW.intent);
+    IF NEW.approval <> 'none' THEN
+      PERFORM raise_action_alert(NEW, 'approval', format('%s waits for approval until %s: %s', which, NEW.expires_at, NEW.intent));
+    END IF;
+    RETURN NULL;
+  END IF;
+  PERFORM note_action(NEW,
+    CASE WHEN NEW.state <> OLD.state THEN replace(NEW.state::text, '_', ' ') WHEN NEW.undo > OLD.undo THEN 'undone again' ELSE 'executed again' END,
+    OLD.state::text, NEW.why);
+  IF OLD.state = 'proposed' THEN
+    UPDATE alert x SET acknowledged_at = now(), acknowledged_by = coalesce(said('by'), 'madrugada'), ack_note = NEW.state::text
+     WHERE x.action_id = NEW.id AND x.acknowledged_at IS NULL AND x.kind IN ('approval', 'approval reminder', 'approval escalation');
+  END IF;
+  IF NEW.state <> OLD.state THEN
+    IF NEW.state IN ('expired', 'unknown', 'needs_person') OR NEW.state = 'aborted' AND said('by') IS NULL OR NEW.state = 'rolling_back' THEN
+      PERFORM raise_action_alert(NEW, 'action ' || replace(NEW.state::text, '_', ' '), format('%s: %s', which, coalesce(NEW.why, NEW.state::text)));
+    END IF;
+    IF NEW.state NOT IN ('in_flight', 'rolling_back') THEN
+      PERFORM wake_action_tasks(NEW.id);
+    END IF;
+  END IF;
+  RETURN NULL;
 END
 $function$;
 
@@ -685,6 +891,44 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.begin_execution(the_action bigint, the_task bigint, the_worker bigint, token bigint, kept_before jsonb, within_ms bigint)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  a action%ROWTYPE;
+BEGIN
+  SELECT * INTO a FROM action WHERE id = the_action FOR UPDATE;
+  IF NOT holds_lease(the_task, the_worker, token) THEN
+    RETURN 'lost';
+  END IF;
+  IF NOT may_work(the_task) THEN
+    RETURN 'stopped';
+  END IF;
+  IF a.state = 'in_flight' THEN
+    IF executor_at_work(a) AND (a.worker_id, a.lease_token) <> (the_worker, token) THEN
+      RETURN 'another executor may still be at work';
+    END IF;
+  ELSIF a.state <> 'approved' THEN
+    RETURN format('it is %s', a.state);
+  ELSIF a.expires_at <= now() THEN
+    UPDATE action x SET state = 'expired', ended_at = now(), why = format('approved, but not executed until %s', x.expires_at) WHERE x.id = a.id;
+    RETURN 'it is expired';
+  ELSIF NOT is_approved_as_it_is(a) THEN
+    UPDATE action x SET state = 'aborted', ended_at = now(), why = 'what is to be executed is not what was approved' WHERE x.id = a.id;
+    RETURN 'it is aborted';
+  END IF;
+  UPDATE action x
+     SET state = 'in_flight', execution = x.execution + 1, worker_id = the_worker, lease_token = token, gave_up_at = NULL,
+         deadline_at = now() + within_ms * interval '1 millisecond', before = coalesce(x.before, kept_before), effect = NULL, why = NULL
+   WHERE x.id = a.id;
+  RETURN NULL;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.begin_spending()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -693,6 +937,41 @@ CREATE OR REPLACE FUNCTION madrugada.begin_spending()
 AS $function$
 BEGIN
   INSERT INTO batch_spending (batch_key) VALUES (NEW.batch_key);
+  RETURN NULL;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.begin_undo(the_action bigint, the_task bigint, the_worker bigint, token bigint, seen jsonb, within_ms bigint, because text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  a action%ROWTYPE;
+BEGIN
+  SELECT * INTO a FROM action WHERE id = the_action FOR UPDATE;
+  IF NOT holds_lease(the_task, the_worker, token) THEN
+    RETURN 'lost';
+  END IF;
+  IF a.state = 'committed' AND NOT may_work(the_task) THEN
+    RETURN 'stopped';
+  END IF;
+  IF a.state NOT IN ('in_flight', 'committed', 'rolling_back') THEN
+    RETURN format('it is %s', a.state);
+  END IF;
+  IF (a.worker_id, a.lease_token) <> (the_worker, token) AND a.state <> 'committed' AND executor_at_work(a) THEN
+    RETURN 'another executor may still be at work';
+  END IF;
+  IF a.undo >= 5 THEN
+    UPDATE action x SET state = 'needs_person', why = format('it could not be undone in %s tries; last: %s', x.undo, because), ended_at = now() WHERE x.id = a.id;
+    RETURN 'it needs a person';
+  END IF;
+  UPDATE action x
+     SET state = 'rolling_back', undo = x.undo + 1, worker_id = the_worker, lease_token = token, evidence = coalesce(seen, x.evidence),
+         deadline_at = now() + within_ms * interval '1 millisecond', gave_up_at = NULL, ended_at = NULL, why = because
+   WHERE x.id = a.id;
   RETURN NULL;
 END
 $function$;
@@ -725,6 +1004,12 @@ CREATE OR REPLACE FUNCTION madrugada.bucket_holds_at(full_at timestamp with time
  LANGUAGE sql
  IMMUTABLE
 AS $function$ SELECT full_at - interval '1 minute' + madrugada.fill_time(amount, per_minute) $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.calling_role()
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+AS $function$ SELECT coalesce(nullif(current_setting('role'), 'none'), session_user) $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.check_server_identity()
  RETURNS boolean
@@ -796,7 +1081,7 @@ END
 $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.claim_task(the_batch text, the_slot text, the_worker bigint, the_agent text, after_position integer)
- RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric, counts_velocity boolean, max_output_tokens integer, fall_back_model text, fall_back_after integer)
+ RETURNS TABLE(task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer, first_claimed_at timestamp with time zone, agent text, agent_options jsonb, doubt_policy madrugada.doubt_policy, max_attempts integer, previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric, counts_velocity boolean, max_output_tokens integer, fall_back_model text, fall_back_after integer, undoing jsonb)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
@@ -852,7 +1137,7 @@ BEGIN
          c.lease_token > 1, granted,
          CASE WHEN c.lease_token > 1 AND granted IS NOT NULL THEN
            (SELECT coalesce(sum(a.allowance_usd), 0) FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token) ELSE 0 END,
-         b.task_budget_usd, b.velocity_usd IS NOT NULL, b.max_output_tokens, b.fall_back_model, b.fall_back_after
+         b.task_budget_usd, b.velocity_usd IS NOT NULL, b.max_output_tokens, b.fall_back_model, b.fall_back_after, c.undoing
     FROM claimed c;
 END
 $function$;
@@ -866,10 +1151,15 @@ AS $function$
 DECLARE
   unfinished bigint;
   last_deadline timestamptz;
+  standing text;
 BEGIN
   PERFORM pg_advisory_xact_lock(slot_lock_class() + 2, b.number) FROM batch b WHERE b.batch_key = the_batch; -- a retry waits, or is seen
   PERFORM FROM batch b WHERE b.batch_key = the_batch FOR NO KEY UPDATE; -- nobody opens it meanwhile
   IF give_up_pending THEN
+    standing := withdraw_actions(the_batch);
+    IF standing IS NOT NULL THEN
+      RETURN standing;
+    END IF;
     UPDATE task t SET state = 'failed', waiting_for = NULL,
            failure = jsonb_build_object('kind', 'given up', 'message', coalesce(said('reason'), 'its batch was closed'))
      WHERE t.batch_key = the_batch AND t.state = 'pending';
@@ -943,6 +1233,31 @@ BEGIN
     done := CASE WHEN tasks[n] = ANY (ours) THEN complete_task(tasks[n], workers[n], tokens[n], answers[n], replayed[n]) END;
     RETURN NEXT;
   END LOOP;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.conclude_action(the_action bigint, the_task bigint, the_worker bigint, token bigint, to_state madrugada.action_state, read_back jsonb, weak boolean, because text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  a action%ROWTYPE;
+BEGIN
+  IF to_state NOT IN ('committed', 'aborted', 'rolled_back', 'unknown', 'needs_person') THEN
+    RAISE EXCEPTION 'an execution does not end as %', to_state;
+  END IF;
+  SELECT * INTO a FROM action WHERE id = the_action FOR UPDATE;
+  IF NOT holds_lease(the_task, the_worker, token) OR (a.worker_id, a.lease_token) <> (the_worker, token) AND executor_at_work(a) THEN
+    RETURN false;
+  END IF;
+  UPDATE action x
+     SET state = to_state, evidence = coalesce(read_back, x.evidence), evidence_is_weak = weak, why = because, gave_up_at = now(),
+         committed_no = CASE WHEN to_state = 'committed' THEN nextval('journal_no') ELSE x.committed_no END, ended_at = now()
+   WHERE x.id = a.id;
+  RETURN true;
 END
 $function$;
 
@@ -1037,6 +1352,53 @@ BEGIN
     PERFORM record_event(CASE WHEN the_batch IS NULL THEN 'stop' ELSE 'batch' END, 'cut off', the_batch, NULL, NULL, NULL, NULL, NULL, NULL, said('reason'));
     PERFORM pg_notify('madrugada_stop', coalesce(the_batch, ''));
   END IF;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.decide_action(the_action bigint, shown_digest text, the_verdict text, challenge text, the_checklist text[], OUT outcome text, OUT message text)
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  a action%ROWTYPE;
+  people integer;
+BEGIN
+  SELECT * INTO a FROM action WHERE id = the_action FOR UPDATE;
+  IF NOT FOUND THEN
+    outcome := 'refused';
+    message := format('there is no action %s', the_action);
+    RETURN;
+  END IF;
+  IF a.state = 'proposed' AND a.expires_at <= now() THEN
+    UPDATE action x SET state = 'expired', ended_at = now(), why = format('nobody decided until %s', x.expires_at) WHERE x.id = a.id RETURNING * INTO a;
+  END IF;
+  message := refusal_of_decision(a, shown_digest, the_verdict, challenge, the_checklist);
+  IF message IS NOT NULL THEN
+    outcome := CASE WHEN message LIKE 'already %' THEN 'already' ELSE 'refused' END;
+    IF outcome = 'refused' THEN
+      PERFORM note_action(a, the_verdict || ' refused', a.state::text, format('%s (by role %s)', message, calling_role()));
+    END IF;
+    RETURN;
+  END IF;
+  INSERT INTO action_decision (action_id, by_name, verdict, digest, checklist, reason, os_user)
+  VALUES (a.id, said('by'), the_verdict, a.digest, the_checklist, said('reason'), said('os_user')) ON CONFLICT DO NOTHING;
+  IF the_verdict = 'reject' THEN
+    UPDATE action x SET state = 'rejected', decided_at = now(), ended_at = now(), why = format('rejected by %s: %s', said('by'), said('reason')) WHERE x.id = a.id;
+    outcome := 'rejected';
+    RETURN;
+  END IF;
+  SELECT count(DISTINCT d.person) INTO people FROM action_decision d WHERE d.action_id = a.id AND d.verdict = 'approve';
+  IF people < (CASE WHEN a.approval = 'two-people' THEN 2 ELSE 1 END) THEN
+    PERFORM note_action(a, 'approved by one', 'proposed', format('%s; a second person is needed', concat_ws(': ', said('by'), said('reason'))));
+    outcome := 'waiting';
+    message := 'a second person must approve it, too';
+    RETURN;
+  END IF;
+  UPDATE action x SET state = 'approved', decided_at = now(), why = concat_ws(': ', 'approved by ' || said('by'), said('reason')) WHERE x.id = a.id;
+  outcome := 'approved';
 END
 $function$;
 
@@ -1159,6 +1521,7 @@ AS $function$
 DECLARE
   t task%ROWTYPE;
   gives_up boolean := false;
+  undoes_first boolean;
 BEGIN
   -- By id alone: see fence_intent. Whoever brings the outcome that a doubt waits for locks the row, too (wake_task): it finds the task
   -- parked, or we find the outcome.
@@ -1169,6 +1532,9 @@ BEGIN
   IF wait_for IN ('doubt', 'settlement') AND NOT is_in_doubt(the_task) THEN
     wait_until := NULL;
     wait_for := NULL;
+  ELSIF wait_for = 'approval' AND NOT waits_for_person(the_task) THEN
+    wait_until := NULL;
+    wait_for := NULL;
   END IF;
   IF how NOT IN ('failed', 'released', 'parked', 'stopped') THEN
     RAISE EXCEPTION 'an attempt ends itself as failed, released, parked or stopped, not as %', how;
@@ -1177,8 +1543,11 @@ BEGIN
   IF how = 'failed' THEN
     gives_up := final OR t.attempts - t.losses >= (SELECT b.max_attempts FROM batch b WHERE b.batch_key = t.batch_key);
   END IF;
+  undoes_first := gives_up AND has_effects(the_task);
+  gives_up := gives_up AND NOT undoes_first;
   UPDATE task
      SET state = CASE WHEN gives_up THEN 'failed' ELSE 'pending' END::task_state, failure = CASE WHEN gives_up THEN why END,
+         undoing = CASE WHEN undoes_first THEN coalesce(t.undoing, why) ELSE t.undoing END,
          attempts = CASE WHEN how = 'failed' THEN t.attempts ELSE t.attempts - 1 END,
          not_before = coalesce(wait_until, now()), waiting_for = wait_for, needs_usd = needs,
          slot = NULL, worker_id = NULL, lease_expires_at = NULL, spent_usd = journal_cost(t.batch_key, t.id)
@@ -1212,6 +1581,23 @@ BEGIN
   RETURN true;
 END
 $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.executor_at_work(a madrugada.action)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    SELECT a.gave_up_at IS NULL AND a.deadline_at + interval '30 seconds' >= now()
+       AND NOT EXISTS (SELECT FROM worker w WHERE w.id = a.worker_id AND w.ended_at IS NOT NULL)
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.executor_gone_at(a madrugada.action)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$ SELECT coalesce(a.gave_up_at, (SELECT w.ended_at FROM worker w WHERE w.id = a.worker_id), a.deadline_at + interval '30 seconds') $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.fence_intent()
  RETURNS trigger
@@ -1280,6 +1666,47 @@ BEGIN
   UPDATE task t SET state = 'pending', attempts = t.attempts - 1, not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL
    WHERE t.id = ANY (task_ids);
   PERFORM settle_ended(task_ids, ARRAY(SELECT t.lease_token FROM unnest(task_ids) WITH ORDINALITY g (id, place) JOIN task t USING (id) ORDER BY g.place));
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.give_up_execution(the_action bigint, the_worker bigint)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$ UPDATE action a SET gave_up_at = now() WHERE a.id = the_action AND a.worker_id = the_worker AND a.state IN ('in_flight', 'rolling_back') $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.guard_action()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF TG_OP = 'DELETE' THEN
+    RAISE EXCEPTION 'action % is history: it is not deleted', OLD.id USING ERRCODE = 'insufficient_privilege';
+  END IF;
+  IF TG_OP = 'INSERT' THEN
+    NEW.content_sha256 := action_content(NEW.batch_id, NEW.item, NEW.name, NEW.arguments);
+    NEW.key := sha256_hex(NEW.content_sha256 || '/' || NEW.generation);
+    NEW.digest := action_digest(NEW);
+    RETURN NEW;
+  END IF;
+  -- Compared with the old row, not with its digest: a row that somebody has changed past this guard must still be able to end.
+  IF action_digest(NEW) <> action_digest(OLD) OR NEW.digest <> OLD.digest OR NEW.content_sha256 <> OLD.content_sha256 OR NEW.task_id <> OLD.task_id THEN
+    RAISE EXCEPTION 'action %: what was proposed does not change; propose another', OLD.id USING ERRCODE = 'check_violation';
+  END IF;
+  IF NEW.state <> OLD.state AND (OLD.state, NEW.state) NOT IN (
+    ('proposed', 'approved'), ('proposed', 'rejected'), ('proposed', 'expired'),
+    ('approved', 'rejected'), ('approved', 'expired'), ('approved', 'aborted'), ('approved', 'in_flight'),
+    ('in_flight', 'committed'), ('in_flight', 'aborted'), ('in_flight', 'rolling_back'), ('in_flight', 'unknown'), ('in_flight', 'needs_person'),
+    ('committed', 'rolling_back'), ('committed', 'needs_person'),
+    ('rolling_back', 'rolled_back'), ('rolling_back', 'needs_person'), ('rolling_back', 'unknown'),
+    ('unknown', 'committed'), ('unknown', 'aborted'), ('unknown', 'rolled_back'),
+    ('needs_person', 'committed'), ('needs_person', 'aborted'), ('needs_person', 'rolled_back')
+  ) THEN
+    RAISE EXCEPTION 'action %: no passage from % to %', OLD.id, OLD.state, NEW.state USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
 END
 $function$;
 
@@ -1390,6 +1817,14 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.has_effects(the_task bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$ SELECT EXISTS (SELECT FROM action a WHERE a.task_id = the_task AND a.state IN ('in_flight', 'committed', 'rolling_back')) $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.has_limits(the_batch text)
  RETURNS boolean
  LANGUAGE sql
@@ -1427,6 +1862,32 @@ BEGIN
   SELECT mine.id, mine.token FROM mine WHERE NOT EXISTS (SELECT FROM held WHERE held.id = mine.id AND held.token = mine.token);
 END
 $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.holds_lease(the_task bigint, the_worker bigint, token bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  t task%ROWTYPE;
+BEGIN
+  SELECT * INTO t FROM task WHERE id = the_task FOR SHARE;
+  RETURN t.state = 'running' AND t.worker_id = the_worker AND t.lease_token = token AND t.lease_expires_at > now();
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.is_approved_as_it_is(a madrugada.action)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    SELECT action_digest(a) = a.digest AND (a.approval = 'none' OR
+      (SELECT count(DISTINCT d.person) FROM action_decision d WHERE d.action_id = a.id AND d.verdict = 'approve' AND d.digest = a.digest)
+        >= CASE WHEN a.approval = 'two-people' THEN 2 ELSE 1 END)
+  $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.is_in_doubt(the_task bigint)
  RETURNS boolean
@@ -1470,11 +1931,24 @@ CREATE OR REPLACE FUNCTION madrugada.is_paced(p madrugada.provider_pace)
  STABLE
 AS $function$ SELECT greatest(p.refused_at, p.paused_until) > madrugada.now() - interval '1 hour' $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.is_rehearsed(the_agent text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$ SELECT coalesce((SELECT r.verdict = 'production' FROM rehearsal r WHERE r.agent_sha256 = the_agent ORDER BY r.id DESC LIMIT 1), false) $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.is_stopped()
  RETURNS boolean
  LANGUAGE sql
  STABLE
 AS $function$ SELECT EXISTS (SELECT FROM madrugada.stop_switch WHERE lifted_at IS NULL) $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.is_without_effect(state madrugada.action_state)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT state IN ('rejected', 'expired', 'aborted', 'rolled_back') $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.journal_cost(the_batch text, the_task bigint)
  RETURNS numeric
@@ -1608,16 +2082,20 @@ BEGIN
             OR EXISTS (SELECT FROM step_record s WHERE s.batch_key = t.batch_key AND s.task_id = t.id AND s.attempt = t.lease_token))::integer AS recorded
       FROM task t JOIN batch b ON b.batch_key = t.batch_key
      WHERE t.id = ANY (task_ids) AND t.state = 'running'
-  ), decided AS (
+  ), weighed AS (
     SELECT j.*, t.losses + recorded AS new_losses,
-           t.attempts - t.losses - recorded >= j.max_attempts OR t.losses + recorded >= j.max_losses AS gives_up
+           t.attempts - t.losses - recorded >= j.max_attempts OR t.losses + recorded >= j.max_losses AS is_last,
+           jsonb_build_object('kind', 'lost', 'message', 'every allowed attempt was lost with its process; last: ' || why) AS last_failure
       FROM judged j JOIN task t ON t.id = j.id
+  ), decided AS (
+    SELECT w.*, w.is_last AND NOT has_effects(w.id) AS gives_up FROM weighed w
   ), ended AS (
     UPDATE attempt a SET ended_at = now(), ending = 'lost', error = why FROM decided d WHERE a.task_id = d.id AND a.number = d.lease_token
   ), changed AS (
     UPDATE task t
        SET state = CASE WHEN d.gives_up THEN 'failed' ELSE 'pending' END::task_state, losses = d.new_losses,
-           failure = CASE WHEN d.gives_up THEN jsonb_build_object('kind', 'lost', 'message', 'every allowed attempt was lost with its process; last: ' || why) END,
+           failure = CASE WHEN d.gives_up THEN d.last_failure END,
+           undoing = CASE WHEN d.is_last AND NOT d.gives_up THEN coalesce(t.undoing, d.last_failure) ELSE t.undoing END,
            not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL, spent_usd = journal_cost(t.batch_key, t.id)
       FROM decided d WHERE t.id = d.id
     RETURNING t.id, t.lease_token
@@ -1655,6 +2133,15 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.may_work(the_task bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    SELECT NOT is_stopped() AND EXISTS (SELECT FROM task t JOIN batch b USING (batch_key) WHERE t.id = the_task AND b.state = 'open')
+  $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.month_of(moment timestamp with time zone)
  RETURNS date
  LANGUAGE sql
@@ -1682,6 +2169,16 @@ AS $function$
     SELECT t.not_before FROM task t
      WHERE t.batch_key = the_batch AND t.state = 'pending' AND t.lease_token > 0 AND t.not_before < 'infinity'
      ORDER BY t.not_before LIMIT 1
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.note_action(a madrugada.action, event text, from_state text, reason text)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    INSERT INTO audit_event (subject, event, batch_key, task_id, action_id, from_state, to_state, slot, worker_id, lease_token, reason, by_name, os_user)
+    VALUES ('action', event, a.batch_key, a.task_id, a.id, from_state, a.state::text, a.slot, a.worker_id, a.lease_token, reason, said('by'), said('os_user'))
   $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.note_pace(the_origin text, the_model text, pause_ms double precision, announced jsonb, taken_input bigint, taken_output bigint, used_input bigint, used_output bigint, used_tokens bigint, counted boolean)
@@ -1769,6 +2266,66 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.propose_action(the_task bigint, the_worker bigint, token bigint, the_ordinal integer, proposal jsonb)
+ RETURNS SETOF madrugada.action
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  t task%ROWTYPE;
+  b batch%ROWTYPE;
+  a action%ROWTYPE;
+  n action_use%ROWTYPE;
+  content text;
+  the_agent text;
+BEGIN
+  IF NOT holds_lease(the_task, the_worker, token) OR NOT may_work(the_task) THEN
+    RETURN;
+  END IF;
+  SELECT * INTO t FROM task WHERE id = the_task;
+  SELECT * INTO b FROM batch WHERE batch_key = t.batch_key;
+  content := action_content(t.batch_id, t.item, proposal ->> 'name', proposal -> 'arguments');
+  PERFORM pg_advisory_xact_lock(hashtextextended('madrugada action ' || content, 0)); -- of another version of this batch, at the same moment
+  SELECT * INTO n FROM action_use u WHERE u.task_id = the_task AND u.content_sha256 = content AND u.ordinal = the_ordinal AND u.retired_at IS NULL;
+  IF FOUND THEN
+    RETURN QUERY SELECT * FROM action WHERE id = n.action_id;
+    RETURN;
+  END IF;
+  SELECT * INTO a FROM action x WHERE x.content_sha256 = content ORDER BY x.generation DESC LIMIT 1;
+  IF NOT FOUND OR is_without_effect(a.state) THEN
+    SELECT p.agent_sha256 INTO the_agent FROM attempt p WHERE p.task_id = the_task AND p.number = token;
+    IF NOT b.unrehearsed AND NOT is_rehearsed(the_agent) THEN
+      RAISE EXCEPTION 'agent % has no passing rehearsal in this version, so its actions are refused', b.agent
+        USING HINT = 'run madrugada rehearse module on it, or load the batch with --unrehearsed', ERRCODE = 'MD001';
+    END IF;
+    INSERT INTO action (batch_id, item, name, arguments, content_sha256, generation, key, digest, batch_key, task_id, attempt, slot, agent, agent_sha256,
+                        lineage, proposed_by, kind, intent, permissions, blast_radius, rollback_kind, rollback_plan, present, approval, expires_at, on_expiry)
+    VALUES (t.batch_id, t.item, proposal ->> 'name', proposal -> 'arguments', '', coalesce(a.generation, 0) + 1, '', '', t.batch_key, t.id, token, t.slot,
+            b.agent, the_agent, ARRAY(SELECT jsonb_array_elements_text(proposal -> 'lineage')::integer), proposal ->> 'proposed_by', proposal ->> 'kind',
+            proposal ->> 'intent', ARRAY(SELECT jsonb_array_elements_text(proposal -> 'permissions')), proposal ->> 'blast_radius',
+            proposal ->> 'rollback_kind', proposal ->> 'rollback_plan', proposal -> 'present', (proposal ->> 'approval')::action_approval,
+            now() + (proposal ->> 'expires_in_ms')::bigint * interval '1 millisecond', proposal ->> 'on_expiry')
+    RETURNING * INTO a;
+    IF a.approval = 'none' THEN
+      UPDATE action x SET state = 'approved', decided_at = now(), why = 'its definition asks for no approval' WHERE x.id = a.id RETURNING * INTO a;
+    END IF;
+  END IF;
+  INSERT INTO action_use (task_id, content_sha256, ordinal, step, action_id) VALUES (the_task, content, the_ordinal, proposal ->> 'step', a.id);
+  RETURN NEXT a;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.raise_action_alert(a madrugada.action, kind text, message text)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    INSERT INTO alert (kind, batch_key, task_id, action_id, message) VALUES (kind, a.batch_key, a.task_id, a.id, message) ON CONFLICT DO NOTHING
+  $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.record_delivery(the_alert bigint, the_channel text, error text)
  RETURNS void
  LANGUAGE sql
@@ -1779,6 +2336,19 @@ AS $function$
      WHERE alert_id = the_alert AND channel = the_channel
   $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.record_effect(the_action bigint, the_worker bigint, the_execution integer, returned jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  UPDATE action a SET effect = returned
+   WHERE a.id = the_action AND a.worker_id = the_worker AND a.execution = the_execution AND a.state = 'in_flight';
+  RETURN FOUND;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.record_event(subject text, event text, batch_key text, task_id bigint, from_state text, to_state text, slot text, worker_id bigint, lease_token bigint, reason text)
  RETURNS void
  LANGUAGE sql
@@ -1788,6 +2358,74 @@ AS $function$
     INSERT INTO audit_event (subject, event, batch_key, task_id, from_state, to_state, slot, worker_id, lease_token, reason, by_name, os_user)
     VALUES (subject, event, batch_key, task_id, from_state, to_state, slot, worker_id, lease_token, reason, said('by'), said('os_user'))
   $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.record_rehearsal(the_agent_sha256 text, the_agent text, the_verdict text, the_report jsonb)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  the_id bigint;
+BEGIN
+  IF said('by') IS NULL THEN
+    RAISE EXCEPTION 'a rehearsal is put on record by a person, with a name';
+  END IF;
+  INSERT INTO rehearsal (agent_sha256, agent, verdict, report, by_name) VALUES (the_agent_sha256, the_agent, the_verdict, the_report, said('by')) RETURNING id INTO the_id;
+  PERFORM record_event('rehearsal', the_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, format('%s, code %s', the_agent, left(the_agent_sha256, 12)));
+  RETURN the_id;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION madrugada.refusal_of_decision(a madrugada.action, shown_digest text, the_verdict text, challenge text, the_checklist text[])
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  missing text;
+BEGIN
+  IF NOT pg_has_role(calling_role(), 'madrugada_approver', 'USAGE') THEN
+    RETURN format('role %s may not decide on actions: that takes madrugada_approver', calling_role());
+  END IF;
+  IF the_verdict NOT IN ('approve', 'reject') OR said('by') IS NULL OR the_verdict = 'reject' AND said('reason') IS NULL THEN
+    RETURN 'a decision is made by a person, with a name; a rejection also gives a reason';
+  END IF;
+  IF lower(btrim(said('by'))) IN (lower(btrim(a.proposed_by)), lower(a.slot), lower(a.agent)) THEN
+    RETURN format('%s has proposed it, and so cannot decide on it', said('by'));
+  END IF;
+  IF shown_digest <> a.digest THEN
+    RETURN format('what was shown to you (digest %s) is not what is proposed now (%s): look at it again', left(shown_digest, 12), left(a.digest, 12));
+  END IF;
+  IF the_verdict = 'approve' AND action_digest(a) <> a.digest THEN
+    RETURN 'what is stored is not what was proposed: somebody has changed it past the guard; reject it';
+  END IF;
+  IF the_verdict = 'reject' THEN
+    RETURN CASE WHEN a.state = 'rejected' THEN 'already rejected' WHEN a.state NOT IN ('proposed', 'approved') THEN
+      format('it is %s: there is nothing to reject any more', replace(a.state::text, '_', ' ')) END;
+  END IF;
+  IF a.state IN ('rejected', 'expired') THEN
+    RETURN format('it is %s: %s', a.state, a.why);
+  END IF;
+  IF a.state <> 'proposed' THEN
+    RETURN format('already %s', CASE WHEN a.state = 'approved' THEN 'approved' ELSE 'approved; it is ' || replace(a.state::text, '_', ' ') || ' now' END);
+  END IF;
+  IF EXISTS (SELECT FROM action_decision d WHERE d.action_id = a.id AND d.verdict = 'approve' AND d.person = lower(btrim(said('by')))) THEN
+    RETURN 'already approved by you; a second person must approve it, too';
+  END IF;
+  IF a.approval = 'challenge' AND btrim(regexp_replace(coalesce(challenge, ''), '\s+', ' ', 'g')) <> action_challenge(a) THEN
+    RETURN format('it cannot be undone, and the challenge typed is not the right one; type exactly: %s', action_challenge(a));
+  END IF;
+  IF a.rollback_kind = 'none' THEN
+    SELECT string_agg(c, ', ') INTO missing FROM unnest(ARRAY['resource', 'blast-radius', 'rollback']) c WHERE c <> ALL (the_checklist);
+    IF missing IS NOT NULL THEN
+      RETURN format('it cannot be undone, so every point of the checklist must be checked; missing: %s', missing);
+    END IF;
+  END IF;
+  RETURN NULL;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION madrugada.refuse_change()
  RETURNS trigger
@@ -1846,6 +2484,20 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.reopen_actions()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  UPDATE action_use u SET retired_at = now() FROM action a
+   WHERE u.task_id = NEW.id AND u.retired_at IS NULL AND a.id = u.action_id AND is_without_effect(a.state);
+  UPDATE task t SET undoing = NULL WHERE t.id = NEW.id AND t.undoing IS NOT NULL;
+  RETURN NULL;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.require_person(deed text)
  RETURNS void
  LANGUAGE plpgsql
@@ -1873,7 +2525,7 @@ BEGIN
     RETURN false;
   END IF;
   UPDATE alert a SET acknowledged_at = now(), acknowledged_by = said('by'), ack_note = 'batch resumed: ' || said('reason')
-   WHERE a.batch_key = the_batch AND a.acknowledged_at IS NULL;
+   WHERE a.batch_key = the_batch AND a.action_id IS NULL AND a.acknowledged_at IS NULL;
   UPDATE failure_streak f SET failures = 0 WHERE f.batch_key = the_batch;
   RETURN true;
 END
@@ -2001,6 +2653,37 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.settle_action(the_action bigint, to_state madrugada.action_state)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  a action%ROWTYPE;
+BEGIN
+  PERFORM require_person(format('settling action %s', the_action));
+  IF NOT pg_has_role(calling_role(), 'madrugada_approver', 'USAGE') THEN
+    RAISE EXCEPTION 'role % may not settle actions: that takes madrugada_approver', calling_role() USING ERRCODE = 'insufficient_privilege';
+  END IF;
+  SELECT * INTO a FROM action WHERE id = the_action FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN format('there is no action %s', the_action);
+  END IF;
+  IF a.state NOT IN ('unknown', 'needs_person') THEN
+    RETURN format('action %s is %s: only what is unknown or needs a person is settled by one', a.id, replace(a.state::text, '_', ' '));
+  END IF;
+  UPDATE action x
+     SET state = to_state, why = format('settled by %s: %s', said('by'), said('reason')), ended_at = now(),
+         committed_no = CASE WHEN to_state = 'committed' THEN coalesce(x.committed_no, nextval('journal_no')) ELSE x.committed_no END,
+         evidence = coalesce(x.evidence, jsonb_build_object('settled_by', said('by')))
+   WHERE x.id = a.id;
+  UPDATE alert x SET acknowledged_at = now(), acknowledged_by = said('by'), ack_note = 'settled: ' || said('reason')
+   WHERE x.action_id = a.id AND x.acknowledged_at IS NULL;
+  RETURN NULL;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.settle_allowance(the_task bigint, the_attempt bigint)
  RETURNS void
  LANGUAGE plpgsql
@@ -2092,6 +2775,12 @@ CREATE OR REPLACE FUNCTION madrugada.settles(kind madrugada.outcome_kind)
  LANGUAGE sql
  IMMUTABLE
 AS $function$ SELECT kind <> 'unknown' $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.sha256_hex(what text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ SELECT encode(sha256(convert_to(what, 'UTF8')), 'hex') $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.share_limits()
  RETURNS void
@@ -2266,6 +2955,38 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.tend_actions()
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  a action%ROWTYPE;
+BEGIN
+  IF NOT EXISTS (SELECT FROM action x WHERE x.state IN ('proposed', 'approved') AND x.expires_at > '-infinity')
+     OR NOT pg_try_advisory_xact_lock(slot_lock_class() + 1, 2) THEN
+    RETURN;
+  END IF;
+  FOR a IN SELECT * FROM action x WHERE x.state IN ('proposed', 'approved') AND x.expires_at <= now() ORDER BY x.id FOR UPDATE SKIP LOCKED LOOP
+    UPDATE action x
+       SET state = 'expired', ended_at = now(),
+           why = CASE a.state WHEN 'proposed' THEN format('nobody decided until %s', x.expires_at) ELSE format('approved, but not executed until %s', x.expires_at) END
+     WHERE x.id = a.id;
+  END LOOP;
+  FOR a IN
+    SELECT * FROM action x
+     WHERE x.state = 'proposed' AND x.reminded < 2 AND now() >= x.proposed_at + (x.expires_at - x.proposed_at) * CASE x.reminded WHEN 0 THEN 0.5 ELSE 0.8 END
+     ORDER BY x.id FOR UPDATE SKIP LOCKED
+  LOOP
+    UPDATE action x SET reminded = x.reminded + 1 WHERE x.id = a.id;
+    PERFORM raise_action_alert(a, CASE a.reminded WHEN 0 THEN 'approval reminder' ELSE 'approval escalation' END,
+      format('action %s (%s) of task %s:%s still waits for approval and expires at %s: %s', a.id, a.name, a.batch_id, a.item, a.expires_at, a.intent));
+  END LOOP;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.tend_budgets()
  RETURNS void
  LANGUAGE plpgsql
@@ -2320,6 +3041,37 @@ AS $function$
       madrugada.bucket_holds_at(p.tokens_full_at, input + output, p.tokens_per_minute))
   $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.waits_for_person(the_task bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    SELECT EXISTS (SELECT FROM action_use u JOIN action a ON a.id = u.action_id
+      WHERE u.task_id = the_task AND u.retired_at IS NULL AND a.state IN ('proposed', 'unknown', 'needs_person'))
+  $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.wake_action_tasks(the_action bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+AS $function$
+DECLARE
+  waiting bigint[] := ARRAY(
+    SELECT t.id FROM task t
+     WHERE t.id IN (SELECT u.task_id FROM action_use u WHERE u.action_id = the_action AND u.retired_at IS NULL)
+     ORDER BY t.id FOR UPDATE);
+BEGIN
+  UPDATE task t SET not_before = now(), waiting_for = NULL
+   WHERE t.id = ANY (waiting) AND t.state = 'pending' AND t.waiting_for IN ('approval', 'action');
+  IF FOUND THEN
+    PERFORM pg_notify('madrugada_work', a.batch_key) FROM action a WHERE a.id = the_action;
+  END IF;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.wake_doubtful_tasks(the_worker bigint)
  RETURNS void
  LANGUAGE plpgsql
@@ -2369,6 +3121,18 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.wake_for_dead_executor()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  PERFORM wake_action_tasks(a.id) FROM action a WHERE a.worker_id = NEW.id AND a.state IN ('in_flight', 'rolling_back') ORDER BY a.id;
+  RETURN NULL;
+END
+$function$;
+
 CREATE OR REPLACE FUNCTION madrugada.wake_task(the_task bigint)
  RETURNS void
  LANGUAGE plpgsql
@@ -2388,7 +3152,56 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.withdraw_actions(the_batch text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  standing text;
+BEGIN
+  PERFORM FROM action a WHERE a.batch_key = the_batch ORDER BY a.id FOR UPDATE;
+  SELECT string_agg(a.id::text, ', ' ORDER BY a.id) INTO standing
+    FROM action a JOIN task t ON t.id = a.task_id
+   WHERE a.batch_key = the_batch AND t.state = 'pending' AND a.state IN ('in_flight', 'committed', 'rolling_back', 'unknown', 'needs_person');
+  IF standing IS NOT NULL THEN
+    RETURN format('action %s of tasks that are not finished may be in effect; resume the batch, so that they are finished or undone, or settle what needs a person',
+      standing);
+  END IF;
+  UPDATE action a SET state = 'rejected', decided_at = now(), ended_at = now(), why = 'its task was given up'
+    FROM task t WHERE a.batch_key = the_batch AND t.id = a.task_id AND t.state = 'pending' AND a.state IN ('proposed', 'approved');
+  RETURN NULL;
+END
+$function$;
+
 -- Views
+
+CREATE VIEW madrugada.audit_action_passages AS
+ SELECT e.batch_key,
+    (((a.batch_id || ':'::text) || a.item) || substr(a.batch_key, (length(a.batch_id) + 1))) AS key,
+    e.action_id,
+    a.name,
+    e.id AS event_id,
+    e.at,
+    e.event,
+    e.from_state,
+    e.to_state,
+        CASE
+            WHEN (e.by_name IS NOT NULL) THEN e.by_name
+            WHEN (e.event = 'proposed'::text) THEN a.proposed_by
+            WHEN ((e.event = 'expired'::text) OR (e.worker_id IS NULL)) THEN 'madrugada'::text
+            ELSE concat_ws(' in slot '::text, ('worker '::text || e.worker_id), ( SELECT p.slot
+               FROM madrugada.attempt p
+              WHERE ((p.task_id = e.task_id) AND (p.number = e.lease_token) AND (p.worker_id = e.worker_id))))
+        END AS actor,
+    e.reason,
+    e.session_user_name,
+    e.os_user,
+    e.client_addr
+   FROM (madrugada.audit_event e
+     JOIN madrugada.action a ON ((a.id = e.action_id)))
+  WHERE (e.action_id IS NOT NULL);
 
 CREATE VIEW madrugada.audit_batch_totals AS
  SELECT b.batch_key,
@@ -2791,6 +3604,10 @@ CREATE VIEW madrugada.call AS
 CREATE CONSTRAINT TRIGGER attempt_failures AFTER UPDATE ON madrugada.attempt DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.ending IS NULL) AND (new.ending = ANY (ARRAY['completed'::madrugada.attempt_ending, 'failed'::madrugada.attempt_ending])))) EXECUTE FUNCTION madrugada.count_failures();
 CREATE CONSTRAINT TRIGGER batch_task_count AFTER INSERT ON madrugada.batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_count();
 CREATE CONSTRAINT TRIGGER task_last AFTER UPDATE ON madrugada.task DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) AND (new.state = ANY (ARRAY['completed'::madrugada.task_state, 'failed'::madrugada.task_state])))) EXECUTE FUNCTION madrugada.tell_of_failed_tasks();
+CREATE CONSTRAINT TRIGGER worker_end_actions AFTER UPDATE ON madrugada.worker DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.ended_at IS NULL) AND (new.ended_at IS NOT NULL))) EXECUTE FUNCTION madrugada.wake_for_dead_executor();
+CREATE TRIGGER action_guard BEFORE INSERT OR DELETE OR UPDATE ON madrugada.action FOR EACH ROW EXECUTE FUNCTION madrugada.guard_action();
+CREATE TRIGGER action_insert_audit AFTER INSERT ON madrugada.action FOR EACH ROW EXECUTE FUNCTION madrugada.audit_action();
+CREATE TRIGGER action_state_audit AFTER UPDATE ON madrugada.action FOR EACH ROW WHEN (((old.state <> new.state) OR (old.execution <> new.execution) OR (old.undo <> new.undo))) EXECUTE FUNCTION madrugada.audit_action();
 CREATE TRIGGER alert_audit AFTER INSERT OR UPDATE ON madrugada.alert FOR EACH ROW EXECUTE FUNCTION madrugada.audit_alert();
 CREATE TRIGGER audit_update_refused BEFORE UPDATE ON madrugada.audit_event FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER batch_fall_back_audit AFTER INSERT ON madrugada.batch FOR EACH ROW WHEN ((new.fall_back_model IS NOT NULL)) EXECUTE FUNCTION madrugada.audit_fall_back();
@@ -2799,6 +3616,7 @@ CREATE TRIGGER batch_spending_begun AFTER INSERT ON madrugada.batch FOR EACH ROW
 CREATE TRIGGER batch_state_audit AFTER UPDATE ON madrugada.batch FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION madrugada.audit_batch_state();
 CREATE TRIGGER batch_state_guard BEFORE UPDATE ON madrugada.batch FOR EACH ROW EXECUTE FUNCTION madrugada.guard_batch_state();
 CREATE TRIGGER bill_audit AFTER INSERT ON madrugada.bill FOR EACH ROW EXECUTE FUNCTION madrugada.audit_bill();
+CREATE TRIGGER decision_append_only BEFORE DELETE OR UPDATE ON madrugada.action_decision FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER intent_append_only BEFORE DELETE OR UPDATE ON madrugada.call_intent FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER intent_fence BEFORE INSERT ON madrugada.call_intent FOR EACH ROW EXECUTE FUNCTION madrugada.fence_intent();
 CREATE TRIGGER model_price_change_audit AFTER DELETE OR UPDATE ON madrugada.model_price FOR EACH ROW EXECUTE FUNCTION madrugada.audit_model_price();
@@ -2806,6 +3624,7 @@ CREATE TRIGGER model_price_guard BEFORE INSERT OR DELETE OR UPDATE ON madrugada.
 CREATE TRIGGER model_price_insert_audit AFTER INSERT ON madrugada.model_price FOR EACH ROW WHEN ((new.source <> 'built in'::text)) EXECUTE FUNCTION madrugada.audit_model_price();
 CREATE TRIGGER outcome_answer BEFORE INSERT ON madrugada.call_outcome FOR EACH ROW EXECUTE FUNCTION madrugada.choose_answer();
 CREATE TRIGGER outcome_append_only BEFORE DELETE OR UPDATE ON madrugada.call_outcome FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
+CREATE TRIGGER rehearsal_append_only BEFORE DELETE OR UPDATE ON madrugada.rehearsal FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER settlement_append_only BEFORE DELETE OR UPDATE ON madrugada.settlement FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
 CREATE TRIGGER settlement_audit AFTER INSERT ON madrugada.settlement FOR EACH ROW EXECUTE FUNCTION madrugada.audit_settlement();
 CREATE TRIGGER step_append_only BEFORE DELETE OR UPDATE ON madrugada.step_record FOR EACH ROW EXECUTE FUNCTION madrugada.refuse_change();
@@ -2815,6 +3634,7 @@ CREATE TRIGGER stop_lift_audit AFTER UPDATE ON madrugada.stop_switch FOR EACH RO
 CREATE TRIGGER task_closed_list AFTER INSERT ON madrugada.task REFERENCING NEW TABLE AS new_tasks FOR EACH STATEMENT EXECUTE FUNCTION madrugada.guard_closed_list();
 CREATE TRIGGER task_delete_guard BEFORE DELETE ON madrugada.task FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_delete();
 CREATE TRIGGER task_retried AFTER UPDATE ON madrugada.task FOR EACH ROW WHEN (((old.state = 'failed'::madrugada.task_state) AND (new.state = 'pending'::madrugada.task_state))) EXECUTE FUNCTION madrugada.acknowledge_failed_tasks();
+CREATE TRIGGER task_retry_actions AFTER UPDATE ON madrugada.task FOR EACH ROW WHEN (((old.state = 'failed'::madrugada.task_state) AND (new.state = 'pending'::madrugada.task_state))) EXECUTE FUNCTION madrugada.reopen_actions();
 CREATE TRIGGER task_state_audit AFTER UPDATE ON madrugada.task FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION madrugada.audit_task_state();
 CREATE TRIGGER task_state_guard BEFORE UPDATE ON madrugada.task FOR EACH ROW EXECUTE FUNCTION madrugada.guard_task_state();
 CREATE TRIGGER worker_end_audit AFTER UPDATE ON madrugada.worker FOR EACH ROW WHEN (((old.ended_at IS NULL) AND (new.ended_at IS NOT NULL))) EXECUTE FUNCTION madrugada.audit_worker();
@@ -2827,25 +3647,40 @@ ALTER SCHEMA madrugada OWNER TO madrugada_owner;
 -- Rights of others than the owner
 
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE madrugada.model_price TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.abort_action(bigint,bigint,bigint,bigint,text) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.acknowledge_alert(bigint,text) TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.action_challenge(madrugada.action) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.action_content(text,text,text,jsonb) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.action_digest(madrugada.action) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.allow_unrehearsed(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.attempt_money(bigint,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.batch_named(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.begin_execution(bigint,bigint,bigint,bigint,jsonb,bigint) TO madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.begin_undo(bigint,bigint,bigint,bigint,jsonb,bigint,text) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.body_text(bytea) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.calling_role() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.check_server_identity() TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.claim_delivery(text[]) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.claim_task(text,text,bigint,text,integer) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.close_batch(text,boolean) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.complete_task(bigint,bigint,bigint,jsonb,integer) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.complete_tasks(bigint[],bigint[],bigint[],jsonb[],integer[],boolean) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.conclude_action(bigint,bigint,bigint,bigint,madrugada.action_state,jsonb,boolean,text) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.confirm_server_identity() TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.cut_off(text) TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.decide_action(bigint,text,text,text,text[]) TO madrugada_approver, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.draw_allowances(bigint[],bigint[],bigint[],numeric[],numeric[],boolean) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.end_attempt(bigint,bigint,bigint,madrugada.attempt_ending,jsonb,boolean,timestamp with time zone,text,integer,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.end_worker(bigint,text) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.executor_at_work(madrugada.action) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.executor_gone_at(madrugada.action) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.give_up_execution(bigint,bigint) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.has_limits(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.heartbeat(bigint,bigint[],bigint[],boolean[]) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.is_paced(madrugada.provider_pace) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.is_rehearsed(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.is_stopped() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.is_without_effect(madrugada.action_state) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.journal_cost(text,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.leave_worker(bigint,text) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.lift_stop() TO madrugada_operator;
@@ -2856,7 +3691,10 @@ GRANT EXECUTE ON FUNCTION madrugada.next_claimable_at(text) TO madrugada_approve
 GRANT EXECUTE ON FUNCTION madrugada.note_pace(text,text,double precision,jsonb,bigint,bigint,bigint,bigint,bigint,boolean) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.note_spending(text,bigint,numeric,numeric) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.now() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.propose_action(bigint,bigint,bigint,integer,jsonb) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.record_delivery(bigint,text,text) TO madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.record_effect(bigint,bigint,integer,jsonb) TO madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.record_rehearsal(text,text,text,jsonb) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.register_worker(text,text,integer,bigint) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.release_silent_workers() TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.release_unknown_claims(text,bigint,bigint[]) TO madrugada_operator, madrugada_worker;
@@ -2867,8 +3705,10 @@ GRANT EXECUTE ON FUNCTION madrugada.sender_at_work(madrugada.call_intent) TO mad
 GRANT EXECUTE ON FUNCTION madrugada.server_is_known() TO madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.set_batch_limits(text,numeric,numeric,numeric) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.set_month_limit(date,numeric) TO madrugada_operator;
+GRANT EXECUTE ON FUNCTION madrugada.settle_action(bigint,madrugada.action_state) TO madrugada_approver, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.settle_doubt(text,bigint,integer,integer,madrugada.settlement_verdict,numeric,boolean,bigint) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.settles(madrugada.outcome_kind) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.sha256_hex(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.slot_is_locked_by(text,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.slot_lock_class() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.slot_lock_key(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -2878,6 +3718,7 @@ GRANT EXECUTE ON FUNCTION madrugada.stop_batch(text,text) TO madrugada_operator,
 GRANT EXECUTE ON FUNCTION madrugada.stop_everything(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.sweep_expired_leases(timestamp with time zone) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.take_turn(text,text,bigint,bigint,double precision) TO madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.tend_actions() TO madrugada_approver, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.tend_budgets() TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.wake_task(bigint) TO madrugada_operator, madrugada_worker;
 GRANT INSERT, SELECT ON TABLE madrugada.bill TO madrugada_operator;
@@ -2886,9 +3727,13 @@ GRANT INSERT, SELECT ON TABLE madrugada.call_intent TO madrugada_worker;
 GRANT INSERT, SELECT ON TABLE madrugada.call_outcome TO madrugada_worker;
 GRANT INSERT, SELECT ON TABLE madrugada.incoming_task TO madrugada_operator;
 GRANT INSERT, SELECT ON TABLE madrugada.step_record TO madrugada_worker;
+GRANT SELECT ON TABLE madrugada.action TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.action_decision TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.action_use TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.alert TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.alert_delivery TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.attempt TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.audit_action_passages TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_batch_totals TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_bill_lines TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.audit_budget TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
@@ -2914,6 +3759,7 @@ GRANT SELECT ON TABLE madrugada.model_price TO madrugada_approver, madrugada_aud
 GRANT SELECT ON TABLE madrugada.month_spending TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.pay_again TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.provider_pace TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
+GRANT SELECT ON TABLE madrugada.rehearsal TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.schema_migration TO PUBLIC, madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.server_identity TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT SELECT ON TABLE madrugada.settlement TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;

@@ -118,10 +118,15 @@ CREATE OR REPLACE FUNCTION madrugada.close_batch(the_batch text, give_up_pending
 DECLARE
   unfinished bigint;
   last_deadline timestamptz;
+  standing text;
 BEGIN
   PERFORM pg_advisory_xact_lock(slot_lock_class() + 2, b.number) FROM batch b WHERE b.batch_key = the_batch; -- a retry waits, or is seen
   PERFORM FROM batch b WHERE b.batch_key = the_batch FOR NO KEY UPDATE; -- nobody opens it meanwhile
   IF give_up_pending THEN
+    standing := withdraw_actions(the_batch);
+    IF standing IS NOT NULL THEN
+      RETURN standing;
+    END IF;
     UPDATE task t SET state = 'failed', waiting_for = NULL,
            failure = jsonb_build_object('kind', 'given up', 'message', coalesce(said('reason'), 'its batch was closed'))
      WHERE t.batch_key = the_batch AND t.state = 'pending';

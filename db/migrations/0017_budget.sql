@@ -291,7 +291,7 @@ CREATE FUNCTION madrugada.claim_task(the_batch text, the_slot text, the_worker b
     task_id bigint, key text, item text, "position" integer, input jsonb, lease_token bigint, lease_seconds integer,
     first_claimed_at timestamptz, agent text, agent_options jsonb, doubt_policy doubt_policy, max_attempts integer,
     previous_agent_sha256 text, claimed_before boolean, allowance_usd numeric, committed_usd numeric, task_budget_usd numeric,
-    counts_velocity boolean, max_output_tokens integer, fall_back_model text, fall_back_after integer
+    counts_velocity boolean, max_output_tokens integer, fall_back_model text, fall_back_after integer, undoing jsonb
   )
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
@@ -345,7 +345,7 @@ BEGIN
          c.lease_token > 1, granted,
          CASE WHEN c.lease_token > 1 AND granted IS NOT NULL THEN
            (SELECT coalesce(sum(a.allowance_usd), 0) FROM attempt a WHERE a.task_id = c.id AND a.number < c.lease_token) ELSE 0 END,
-         b.task_budget_usd, b.velocity_usd IS NOT NULL, b.max_output_tokens, b.fall_back_model, b.fall_back_after
+         b.task_budget_usd, b.velocity_usd IS NOT NULL, b.max_output_tokens, b.fall_back_model, b.fall_back_after, c.undoing
     FROM claimed c;
 END
 $$;
@@ -460,6 +460,7 @@ CREATE FUNCTION madrugada.end_attempt(
 DECLARE
   t task%ROWTYPE;
   gives_up boolean := false;
+  undoes_first boolean;
 BEGIN
   -- By id alone: see fence_intent. Whoever brings the outcome that a doubt waits for locks the row, too (wake_task): it finds the task
   -- parked, or we find the outcome.
@@ -470,6 +471,9 @@ BEGIN
   IF wait_for IN ('doubt', 'settlement') AND NOT is_in_doubt(the_task) THEN
     wait_until := NULL;
     wait_for := NULL;
+  ELSIF wait_for = 'approval' AND NOT waits_for_person(the_task) THEN
+    wait_until := NULL;
+    wait_for := NULL;
   END IF;
   IF how NOT IN ('failed', 'released', 'parked', 'stopped') THEN
     RAISE EXCEPTION 'an attempt ends itself as failed, released, parked or stopped, not as %', how;
@@ -478,8 +482,11 @@ BEGIN
   IF how = 'failed' THEN
     gives_up := final OR t.attempts - t.losses >= (SELECT b.max_attempts FROM batch b WHERE b.batch_key = t.batch_key);
   END IF;
+  undoes_first := gives_up AND has_effects(the_task);
+  gives_up := gives_up AND NOT undoes_first;
   UPDATE task
      SET state = CASE WHEN gives_up THEN 'failed' ELSE 'pending' END::task_state, failure = CASE WHEN gives_up THEN why END,
+         undoing = CASE WHEN undoes_first THEN coalesce(t.undoing, why) ELSE t.undoing END,
          attempts = CASE WHEN how = 'failed' THEN t.attempts ELSE t.attempts - 1 END,
          not_before = coalesce(wait_until, now()), waiting_for = wait_for, needs_usd = needs,
          slot = NULL, worker_id = NULL, lease_expires_at = NULL, spent_usd = journal_cost(t.batch_key, t.id)
@@ -506,16 +513,20 @@ BEGIN
             OR EXISTS (SELECT FROM step_record s WHERE s.batch_key = t.batch_key AND s.task_id = t.id AND s.attempt = t.lease_token))::integer AS recorded
       FROM task t JOIN batch b ON b.batch_key = t.batch_key
      WHERE t.id = ANY (task_ids) AND t.state = 'running'
-  ), decided AS (
+  ), weighed AS (
     SELECT j.*, t.losses + recorded AS new_losses,
-           t.attempts - t.losses - recorded >= j.max_attempts OR t.losses + recorded >= j.max_losses AS gives_up
+           t.attempts - t.losses - recorded >= j.max_attempts OR t.losses + recorded >= j.max_losses AS is_last,
+           jsonb_build_object('kind', 'lost', 'message', 'every allowed attempt was lost with its process; last: ' || why) AS last_failure
       FROM judged j JOIN task t ON t.id = j.id
+  ), decided AS (
+    SELECT w.*, w.is_last AND NOT has_effects(w.id) AS gives_up FROM weighed w
   ), ended AS (
     UPDATE attempt a SET ended_at = now(), ending = 'lost', error = why FROM decided d WHERE a.task_id = d.id AND a.number = d.lease_token
   ), changed AS (
     UPDATE task t
        SET state = CASE WHEN d.gives_up THEN 'failed' ELSE 'pending' END::task_state, losses = d.new_losses,
-           failure = CASE WHEN d.gives_up THEN jsonb_build_object('kind', 'lost', 'message', 'every allowed attempt was lost with its process; last: ' || why) END,
+           failure = CASE WHEN d.gives_up THEN d.last_failure END,
+           undoing = CASE WHEN d.is_last AND NOT d.gives_up THEN coalesce(t.undoing, d.last_failure) ELSE t.undoing END,
            not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL, spent_usd = journal_cost(t.batch_key, t.id)
       FROM decided d WHERE t.id = d.id
     RETURNING t.id, t.lease_token

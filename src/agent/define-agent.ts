@@ -1,4 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
+import type { AnyAction } from '../action/define-action.ts';
 import type { Task } from './task.ts';
 
 /** An agent: what it takes, what it answers, and how. Schemas are any Standard Schema (zod, valibot, arktype …). */
@@ -8,6 +9,8 @@ export interface Agent<Input = unknown, Output = unknown, Options = Record<strin
   /** A line that does not fit is refused when the batch is loaded, not at night. */
   input: StandardSchemaV1<unknown, Input>;
   output: StandardSchemaV1<unknown, Output>;
+  /** What it may change outside, by `task.action`. Listed, so that what was begun can be undone without running the agent again. */
+  actions?: readonly AnyAction[];
   /** Answers one task. Model calls go through `task.anthropic` or `task.fetch`; a crash starts it over, with recorded calls replayed. */
   run(task: Task<Input, Options>): Promise<Output>;
   /** A deterministic gate: throws to reject an answer. The producer never judges itself. */

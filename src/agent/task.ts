@@ -1,4 +1,6 @@
 import Anthropic from '@anthropic-ai/sdk';
+import type { Actions } from '../action/actions.ts';
+import type { ActionDefinition, ActionOutcome } from '../action/define-action.ts';
 import type { Session } from '../journal/session.ts';
 import { elapse } from '../journal/steps.ts';
 import type { ClaimedTask } from '../lease/claim.ts';
@@ -29,6 +31,11 @@ export interface Task<Input = unknown, Options = Record<string, unknown>> {
   sleep(ms: number): Promise<void>;
   /** Rejects after `ms` milliseconds: to be raced against a call. */
   timeout(ms: number): Promise<never>;
+  /**
+   * Changes something outside, once: proposes the action, waits for the people who must agree (without slot or lease), executes it, and reads
+   * it back. Rejects only for wrong arguments; everything else is in the outcome. Proposing the same arguments again finds the same action.
+   */
+  action<Args, Before, Effect>(definition: ActionDefinition<Args, Before, Effect>, args: Args): Promise<ActionOutcome>;
   /** Records `state`, such as a digest, under a name; when the task is replayed in another state, it stops there as diverged. */
   checkpoint(name: string, state: string): void;
   /** Aborts when this run is over, however it ended: let go of what it holds. Calls need not be aborted. */
@@ -50,6 +57,7 @@ export function createTask<Input, Options>(
   claimed: ClaimedTask,
   { input, options }: { input: Input; options: Options },
   access: ProviderAccess,
+  actions: Actions,
   scope = '',
 ): Task<Input, Options> {
   const { steps } = session;
@@ -73,7 +81,9 @@ export function createTask<Input, Options>(
     },
     fetch: journaledFetch,
     async scope(name, fn) {
-      return fn(createTask(session, claimed, { input, options }, access, scope === '' ? name : `${scope}/${name}`));
+      return fn(
+        createTask(session, claimed, { input, options }, access, actions, scope === '' ? name : `${scope}/${name}`),
+      );
     },
     step: (name, fn) => steps.run(scope, 'step', name, fn),
     now: () => new Date(steps.value(scope, 'now', '', () => new Date().toISOString())),
@@ -85,6 +95,7 @@ export function createTask<Input, Options>(
       await steps.run(scope, 'timeout', String(ms), () => elapse(ms));
       throw new Error(`${ms} ms have passed`);
     },
+    action: (definition, args) => actions.run(definition, args),
     checkpoint: (name, state) => steps.checkpoint(scope, name, state),
     signal: session.over,
   };

@@ -22,6 +22,7 @@ type Existing = {
   readonly fall_back_model: string | null;
   readonly fall_back_after: number | null;
   readonly stop_after_failures: number;
+  readonly unrehearsed: boolean;
 };
 
 /**
@@ -52,7 +53,7 @@ export async function compareLists(client: ClientBase, batch: NewBatch, tasksSha
 async function readExisting(client: ClientBase, batch: NewBatch, key: string): Promise<Existing> {
   const { rows } = await client.query<Existing>(
     `SELECT state, tasks_sha256 AS sha256, agent, agent_options = $2::jsonb AS same_options, budget_usd, max_attempts, lease_seconds, doubt_policy,
-            task_budget_usd, velocity_usd, max_output_tokens, fall_back_model, fall_back_after, stop_after_failures
+            task_budget_usd, velocity_usd, max_output_tokens, fall_back_model, fall_back_after, stop_after_failures, unrehearsed
        FROM madrugada.batch WHERE batch_key = $1`,
     [key, JSON.stringify(batch.agentOptions)],
   );
@@ -103,6 +104,7 @@ function differingSettings(existing: Existing, batch: NewBatch): string[] {
       String(existing.stop_after_failures),
       String(batch.stopAfterFailures ?? DEFAULT_STOP_AFTER_FAILURES),
     ],
+    ['unrehearsed', String(existing.unrehearsed), String(batch.unrehearsed ?? false)],
   ];
   return settings
     .filter(([, kept, asked]) => kept !== asked)

@@ -23,6 +23,8 @@ export type Batch = {
   /** The model that a call asks after `fallBackAfter` refusals; both null: none. */
   readonly fallBackModel: string | null;
   readonly fallBackAfter: number | null;
+  /** A person lets its actions be proposed without a passing rehearsal. */
+  readonly unrehearsed: boolean;
   readonly createdAt: Date;
   readonly closedAt: Date | null;
 };
@@ -30,7 +32,8 @@ export type Batch = {
 const COLUMNS = `
   id, version, batch_key AS key, agent, agent_options AS "agentOptions", state, stop_reason AS "stopReason", task_count AS tasks,
   tasks_sha256 AS "tasksSha256", budget_usd AS "budgetUsd", max_attempts AS "maxAttempts", lease_seconds AS "leaseSeconds",
-  doubt_policy AS "doubtPolicy", stop_after_failures AS "stopAfterFailures", fall_back_model AS "fallBackModel", fall_back_after AS "fallBackAfter", created_at AS "createdAt", closed_at AS "closedAt"`;
+  doubt_policy AS "doubtPolicy", stop_after_failures AS "stopAfterFailures", fall_back_model AS "fallBackModel", fall_back_after AS "fallBackAfter",
+  unrehearsed, created_at AS "createdAt", closed_at AS "closedAt"`;
 
 /** Finds a batch by `ID` or `ID:VERSION`. Throws a MadrugadaError when there is none, or when `ID` alone has several versions. */
 export async function findBatch(db: Queryable, name: string): Promise<Batch> {

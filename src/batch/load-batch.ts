@@ -23,6 +23,8 @@ export type NewBatch = {
   readonly stopAfterFailures?: number | undefined;
   /** Another model that calls ask after so many refusals; none: they ask their own only. */
   readonly fallBack?: { readonly model: string; readonly after: number } | undefined;
+  /** Its actions may be proposed although this version of its agent has passed no rehearsal; then `by` must be given. */
+  readonly unrehearsed?: boolean | undefined;
   /** Who loads it, for the audit trail. */
   readonly by?: string | undefined;
 };
@@ -112,7 +114,9 @@ async function insertUnlessLoaded(
   for (let attempt = 1; ; attempt++) {
     await client.query('SAVEPOINT list_read');
     try {
-      return await insertBatch(client, batch, incoming);
+      const key = await insertBatch(client, batch, incoming);
+      if (batch.unrehearsed) await client.query('SELECT madrugada.allow_unrehearsed($1)', [key]);
+      return key;
     } catch (error) {
       if (!(error instanceof DatabaseError)) throw error;
       await client.query('ROLLBACK TO SAVEPOINT list_read');

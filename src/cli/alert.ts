@@ -4,6 +4,7 @@ import { type Alert, acknowledgeAlert, allAlerts, openAlerts } from '../batch/al
 import { deliverAlerts } from '../batch/deliver-alerts.ts';
 import { MadrugadaError } from '../errors.ts';
 import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
+import { oneLine } from './terminal-text.ts';
 import { withClient } from './with-client.ts';
 
 const LIST_HELP = `
@@ -78,7 +79,7 @@ function tableOf(alerts: Alert[]): string {
     ['id', 'raised', 'kind', 'batch', 'acknowledged', 'message'],
     alerts.map(({ id, raisedAt, kind, batchKey, acknowledgedBy, message }) => [
       ...[id, raisedAt.toISOString(), kind, batchKey ?? ''],
-      ...[acknowledgedBy === null ? '' : `by ${acknowledgedBy}`, message],
+      ...[acknowledgedBy === null ? '' : `by ${acknowledgedBy}`, oneLine(message)],
     ]),
   );
 }

@@ -10,7 +10,7 @@ const LOOK = 1;
 const SHOWN_ROWS = 20;
 
 const HELP = `
-Runs the five queries of db/audit, the same that psql runs, and says what they come to. Import the provider's bill first.
+Runs the queries of db/audit, the same that psql runs, and says what the proofs among them come to. Import the provider's bill first.
 
 Example:
   madrugada bill import 2026-11 bill.jsonl

@@ -91,6 +91,7 @@ function registerLoad(batch: Command): void {
         .choices(['pay_again', 'hold'])
         .default('pay_again'),
     )
+    .option('--unrehearsed', 'let its actions be proposed without a passing rehearsal of its agent; needs --by')
     .option('--by <name>', 'who loads it, for the audit trail')
     .addHelpText('after', LOAD_HELP)
     .action(load);
@@ -134,6 +135,7 @@ async function show(name: string, flags: CommonFlags): Promise<void> {
         batch.budgetUsd === null ? 'no budget' : `budget US$ ${batch.budgetUsd}`
       }`,
       `${fallBackText(batch)}; stops after ${batch.stopAfterFailures} failed attempts in a row`,
+      ...(batch.unrehearsed ? ['its actions may be proposed without a rehearsal of its agent (--unrehearsed)'] : []),
       `tasks: ${completed} completed, ${failed} failed, ${running} running, ${pending} pending`,
       `calls: ${figures.calls} answered, ${figures.charged} charged for US$ ${figures.spentUsd}, ${figures.refused} refused, ${figures.inDoubt} in doubt`,
       exposureSentence(exposure),

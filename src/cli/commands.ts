@@ -22,6 +22,7 @@ const COMMANDS: Record<string, () => Promise<CommandModule>> = {
   alert: () => import('./alert.ts'),
   answers: () => import('./answers.ts'),
   task: () => import('./task.ts'),
+  action: () => import('./action.ts'),
   retry: () => import('./retry.ts'),
   audit: () => import('./audit.ts'),
   bill: () => import('./bill.ts'),

@@ -23,6 +23,7 @@ export interface LoadFlags extends CommonFlags {
   maxAttempts: number;
   leaseSeconds: number;
   doubt: 'pay_again' | 'hold';
+  unrehearsed?: boolean;
   by?: string;
 }
 
@@ -46,6 +47,10 @@ async function readFallBack(
 
 /** Loads `file` as batch `id`, each line checked against its agent's input schema. Throws a MadrugadaError, having changed nothing. */
 export async function loadList(id: string, file: string, flags: LoadFlags): Promise<LoadedBatch> {
+  if (flags.unrehearsed && flags.by === undefined)
+    throw new MadrugadaError(
+      '--unrehearsed lets actions be proposed that were never rehearsed: say who answers for it, --by WHO',
+    );
   const { agent } = await loadAgent(flags.agent);
   const validate = async (input: unknown) => (await checkSchema(agent.input, input)).problems ?? [];
   const documents = flags.option[FOLDER_OPTION];
@@ -74,6 +79,7 @@ export async function loadList(id: string, file: string, flags: LoadFlags): Prom
         doubtPolicy: flags.doubt,
         stopAfterFailures: flags.stopAfterFailures,
         fallBack: await readFallBack(client, flags),
+        unrehearsed: flags.unrehearsed,
         by: flags.by,
       },
       readTasks(file, validate),

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
+import { type ListedAction, tendActions } from '../action/list-actions.ts';
 import { loadAgent } from '../agent/load-agent.ts';
 import { type Batch, findBatch } from '../batch/find-batch.ts';
 import { type Exposure, exposureSentence, readExposure } from '../bill/exposure.ts';
@@ -15,6 +16,7 @@ import { positiveInteger } from './flags.ts';
 import { NightProgress } from './night-progress.ts';
 import { type CommonFlags, printProgress, printResult, snakeKeys } from './output.ts';
 import { readyDatabase } from './ready-database.ts';
+import { waitingActionLines, waitingActions } from './waiting-actions.ts';
 
 interface RunFlags extends CommonFlags {
   workers: number;
@@ -52,7 +54,7 @@ export function register(program: Command): void {
 }
 
 async function run(name: string, flags: RunFlags): Promise<void> {
-  const url = await readyDatabase();
+  const url = await readyDatabase('operator');
   const pool = openPool({ url, as: 'operator', applicationName: 'madrugada/run', max: 2 });
   try {
     const batch = await findBatch(pool, name);
@@ -76,7 +78,9 @@ async function run(name: string, flags: RunFlags): Promise<void> {
     workerSettings(environment); // a missing key is said before anything starts
     try {
       const { account, interrupted } = await superviseNight(pool, batch, flags, environment);
-      conclude(batch, flags, account, interrupted, provider?.bill, await readExposure(pool, batch.key));
+      await tendActions(pool);
+      const open = { exposure: await readExposure(pool, batch.key), actions: await waitingActions(pool, batch.key) };
+      conclude(batch, flags, account, interrupted, provider?.bill, open);
     } finally {
       await provider?.stop();
     }
@@ -132,7 +136,7 @@ function conclude(
   account: NightAccount,
   interrupted: boolean,
   bill: string | undefined,
-  exposure: Exposure,
+  { exposure, actions }: { exposure: Exposure; actions: ListedAction[] },
 ): void {
   const { completed, failed, waiting, pending, total, calls, replayed, restarts } = account;
   const usd = account.usd.toFixed();
@@ -144,6 +148,7 @@ function conclude(
       ? [`madrugada status ${batch.key} lists what failed; last failure: ${account.lastFailure ?? 'in an earlier run'}`]
       : []),
     ...(waiting > 0 ? [`${waiting} tasks wait for a bill or a person: madrugada status ${batch.key}`] : []),
+    ...waitingActionLines(actions, batch.key),
     ...(account.state !== 'open'
       ? [
           `the batch is ${account.state}: ${account.stopReason ?? ''}; madrugada batch resume ${batch.key} --by WHO --reason TEXT`,
@@ -170,6 +175,7 @@ function conclude(
       state: account.state,
       bill: bill ?? null,
       exposure: snakeKeys(exposure),
+      actions: actions.map(snakeKeys),
     },
     lines.join('\n'),
   );

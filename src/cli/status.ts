@@ -8,8 +8,12 @@ import { busySlots, failedTasks, recentRefusals, stopInForce, waitingTasks } fro
 import { exposureSentence, readExposure } from '../bill/exposure.ts';
 import { MadrugadaError } from '../errors.ts';
 import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
+import { oneLine } from './terminal-text.ts';
+import { waitingActionLines, waitingActions } from './waiting-actions.ts';
 import { withClient } from './with-client.ts';
 
+/** What a person brings. */
+const WITHOUT_TIME: Record<string, string> = { approval: ', or for a person to look at an action' };
 const WATCH_MS = 2_000;
 const CLEAR_SCREEN = '\x1b[2J\x1b[H';
 
@@ -69,26 +73,28 @@ async function report(client: Client, batch: Batch) {
     figures: await batchFigures(client, batch.key),
     slots: await busySlots(client, batch.key),
     waiting: await waitingTasks(client, batch.key),
+    actions: await waitingActions(client, batch.key),
     failed: await failedTasks(client, batch.key),
     refusals: await recentRefusals(client, batch.key),
     exposure: await readExposure(client, batch.key),
   };
 }
 
-function documentOf({ batch, figures, slots, waiting, failed, refusals, exposure }: Report) {
+function documentOf({ batch, figures, slots, waiting, actions, failed, refusals, exposure }: Report) {
   return {
     batch: batch.key,
     state: batch.state,
     figures: snakeKeys(figures),
     slots: slots.map(snakeKeys),
     waiting: waiting.map(snakeKeys),
+    actions: actions.map(snakeKeys),
     failed,
     refusals,
     exposure: snakeKeys(exposure),
   };
 }
 
-function describe({ batch, figures, slots, waiting, failed, refusals, exposure }: Report): string {
+function describe({ batch, figures, slots, waiting, actions, failed, refusals, exposure }: Report): string {
   const { completed, running, pending, failed: failures } = figures.tasks;
   return [
     `batch ${batch.key}, ${batch.state}${batch.stopReason === null ? '' : `: ${batch.stopReason}`}`,
@@ -98,8 +104,9 @@ function describe({ batch, figures, slots, waiting, failed, refusals, exposure }
     ...(slots.length === 0 ? [] : ['', slotTable(slots)]),
     ...waiting.map(
       ({ waitingFor, tasks, until }) =>
-        `${tasks} tasks wait for ${waitingFor}${until ? ` until ${until.toISOString()}` : ', which time alone does not bring'}`,
+        `${tasks} tasks wait for ${waitingFor}${until ? ` until ${until.toISOString()}` : (WITHOUT_TIME[waitingFor] ?? ', which time alone does not bring')}`,
     ),
+    ...waitingActionLines(actions, batch.key),
     ...refusals.map(
       ({ status, error, dispatches }) => `${dispatches} refusals in ten minutes: ${status ?? ''} ${error ?? ''}`,
     ),
@@ -110,7 +117,7 @@ function describe({ batch, figures, slots, waiting, failed, refusals, exposure }
 
 function describeAlert({ id, raisedAt, kind, batchKey, message }: Alert): string {
   const of = batchKey === null ? '' : ` of batch ${batchKey}`;
-  return `ALERT ${id}, ${raisedAt.toISOString()}, ${kind}${of}: ${message}`;
+  return `ALERT ${id}, ${raisedAt.toISOString()}, ${kind}${of}: ${oneLine(message)}`;
 }
 
 function slotTable(slots: Report['slots']): string {

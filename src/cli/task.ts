@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
+import { type ListedAction, listActions, waitsForPerson } from '../action/list-actions.ts';
 import { conversationOf, type TaskConversation } from '../agent/recursive/conversation.ts';
 import { type ShownTask, showTask } from '../batch/show-task.ts';
+import { actionTable } from './action-table.ts';
 import { foldLines } from './fold-lines.ts';
 import { type CommonFlags, formatTable, printResult, snakeKeys } from './output.ts';
 import { conversationDocument, conversationLines } from './task-conversation.ts';
@@ -9,7 +11,8 @@ import { withClient } from './with-client.ts';
 
 const HELP = `
 Every attempt with the calls it replayed and sent, and every dispatch with what became of it. Of a task of the agent "recursive" also its
-whole conversation with the REPL, turn by turn: what the root model wrote, its sub-calls, and what it was told in return.
+whole conversation with the REPL, turn by turn: what the root model wrote, its sub-calls, and what it was told in return. What it wants to change
+outside, or has, stands under its actions.
 
 Example:
   madrugada task show 2026-11:215:v3
@@ -33,16 +36,22 @@ async function show(key: string, flags: CommonFlags & { bodies?: boolean }): Pro
   const whole = flags.bodies === true;
   await withClient('auditor', async (client) => {
     const task = await showTask(client, key, (agent) => whole || agent === CONVERSING);
+    const actions = await listActions(client, { taskKey: key });
     const conversation = task.agent === CONVERSING ? conversationOf(task) : undefined;
     const text = [
-      terminalText(describe(task, whole)),
+      terminalText(describe(task, actions, whole)),
       ...(conversation ? ['', foldedForTerminal(conversationLines(conversation, task, whole))] : []),
     ].join('\n');
-    printResult(flags, documentOf(task, conversation, whole), text);
+    printResult(flags, documentOf(task, actions, conversation, whole), text);
   });
 }
 
-function documentOf(task: ShownTask, conversation: TaskConversation | undefined, whole: boolean): object {
+function documentOf(
+  task: ShownTask,
+  actions: ListedAction[],
+  conversation: TaskConversation | undefined,
+  whole: boolean,
+): object {
   const { attempts, calls, steps, failure } = task;
   return {
     ...snakeKeys(task),
@@ -50,11 +59,12 @@ function documentOf(task: ShownTask, conversation: TaskConversation | undefined,
     attempts: attempts.map(snakeKeys),
     calls: calls.map(({ request, response, ...call }) => snakeKeys(whole ? { ...call, request, response } : call)),
     steps,
+    actions: actions.map(snakeKeys),
     ...(conversation && { conversation: conversationDocument(conversation, whole) }),
   };
 }
 
-function describe(task: ShownTask, whole: boolean): string {
+function describe(task: ShownTask, actions: ListedAction[], whole: boolean): string {
   const { key, state, slot, waitingFor, notBefore, failure, result, spentUsd } = task;
   const waiting = waitingFor && `waits for ${waitingFor}${notBefore ? ` until ${notBefore.toISOString()}` : ''}`;
   return [
@@ -62,11 +72,12 @@ function describe(task: ShownTask, whole: boolean): string {
     `input: ${JSON.stringify(task.input)}`,
     ...(result === null ? [] : [`result: ${JSON.stringify(result)}`]),
     ...(failure === null ? [] : [`failure (${failure.kind}): ${failure.message}`]),
-    ...nextStep(task),
+    ...nextStep(task, actions),
     '',
     attemptTable(task),
     '',
     callTable(task),
+    ...(actions.length === 0 ? [] : ['', actionTable(actions, process.stdout.columns ?? Infinity)]),
     ...(whole ? bodies(task) : []),
   ].join('\n');
 }
@@ -77,7 +88,9 @@ function foldedForTerminal(lines: string[]): string {
 }
 
 /** What a person does next. */
-function nextStep({ key, state, failure, waitingFor }: ShownTask): string[] {
+function nextStep({ key, state, failure, waitingFor }: ShownTask, actions: ListedAction[]): string[] {
+  if (waitingFor === 'approval')
+    return actions.filter(waitsForPerson).map(({ id }) => `next: a person decides: madrugada action show ${id}`);
   if (waitingFor === 'settlement')
     return [
       'next: settle the call in doubt: madrugada doubt list names it and says how; to pay it again all the same:',

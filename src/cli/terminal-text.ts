@@ -7,6 +7,20 @@ export function terminalText(text: string): string {
 }
 
 function spell(character: string): string {
-  const code = character.charCodeAt(0).toString(16);
-  return code.length <= 2 ? `\\x${code.padStart(2, '0')}` : `\\u${code}`;
+  const code = (character.codePointAt(0) ?? 0).toString(16);
+  if (code.length > 4) return `\\u{${code}}`;
+  return code.length <= 2 ? `\\x${code.padStart(2, '0')}` : `\\u${code.padStart(4, '0')}`;
+}
+
+/** Characters that change what is read and show nothing themselves. */
+const INVISIBLE = /\p{Cf}|\p{Variation_Selector}|\u115f|\u1160|\u3164|\uffa0/gu;
+
+/** Text from elsewhere as part of one line. */
+export function oneLine(text: string): string {
+  return exactText(text).replaceAll(/\s+/g, ' ');
+}
+
+/** As `terminalText`, where a person decides on the very characters: those that show nothing are spelled out as well. */
+export function exactText(text: string): string {
+  return terminalText(text).replaceAll(INVISIBLE, spell);
 }

@@ -4,7 +4,7 @@ import { readyDatabase } from './ready-database.ts';
 
 /** Runs `work` with a connection under `role`, and closes it. */
 export async function withClient<T>(role: DatabaseRole, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = await openClient({ url: await readyDatabase(), as: role, applicationName: 'madrugada' });
+  const client = await openClient({ url: await readyDatabase(role), as: role, applicationName: 'madrugada' });
   try {
     return await work(client);
   } finally {

@@ -65,6 +65,8 @@ export interface RecordedJournal {
   steps: RecordedStep[];
   /** The highest seq ever given to a call of this task, also to calls that a person ordered to be paid again. */
   lastSeq: number;
+  /** Actions, by their name as steps, that a person's retry lets be proposed again although later records are unused. */
+  reopenedActions: Set<string>;
   /** The place of the last step, or abort of a call, in the completion order. */
   lastStepNo: number;
 }
@@ -111,7 +113,7 @@ interface StepRowRead {
  * earlier reader would miss what the previous holder wrote until then (rule R1).
  */
 export async function loadJournal(pool: Pool, lease: Lease): Promise<RecordedJournal> {
-  const [calls, steps] = await Promise.all([
+  const [calls, steps, reopened] = await Promise.all([
     pool.query<CallRow>(
       `SELECT i.seq, i.dispatch, i.scope, i.request_sha256, i.occurrence, i.method, i.path, i.after_no,
               madrugada.may_pay_again(i, b.doubt_policy) AS may_follow,
@@ -136,8 +138,14 @@ export async function loadJournal(pool: Pool, lease: Lease): Promise<RecordedJou
         WHERE s.batch_key = $1 AND s.task_id = $2
           AND NOT EXISTS (SELECT FROM madrugada.pay_again p
                            WHERE p.task_id = s.task_id AND s.kind NOT IN ('now', 'random') AND s.completed_no > p.from_no AND s.completed_no <= p.to_no)
+          AND NOT (s.kind = 'action' AND EXISTS (SELECT FROM madrugada.action_use u
+                WHERE u.task_id = s.task_id AND u.step = s.name AND u.ordinal = s.occurrence AND u.retired_at >= s.recorded_at))
         ORDER BY s.completed_no`,
       [lease.batchKey, lease.taskId],
+    ),
+    pool.query<{ step: string }>(
+      'SELECT DISTINCT u.step FROM madrugada.action_use u WHERE u.task_id = $1 AND u.retired_at IS NOT NULL',
+      [lease.taskId],
     ),
   ]);
   const recorded = gather(calls.rows.filter((row) => !row.ignored));
@@ -148,6 +156,7 @@ export async function loadJournal(pool: Pool, lease: Lease): Promise<RecordedJou
       kind === 'abort' ? [] : [{ ...row, kind, completedNo: completed_no, value: value.toString() }],
     ),
     lastSeq: Math.max(0, ...calls.rows.map((row) => row.seq)),
+    reopenedActions: new Set(reopened.rows.map(({ step }) => step)),
     lastStepNo: steps.rows.at(-1)?.completed_no ?? 0,
   };
 }

@@ -3,7 +3,7 @@ import type { Lease } from './lease.ts';
 /** How a dispatch ended; `unknown` settles nothing: the dispatch stays in doubt. */
 export type OutcomeKind = 'charged' | 'refused' | 'not_sent' | 'unknown' | 'recovered';
 
-export type StepKind = 'step' | 'now' | 'random' | 'sleep' | 'timeout' | 'checkpoint' | 'abort';
+export type StepKind = 'step' | 'now' | 'random' | 'sleep' | 'timeout' | 'checkpoint' | 'action' | 'abort';
 
 /** One row of `call_intent`, to be committed before anything is sent. */
 export interface IntentRow {

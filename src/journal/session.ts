@@ -40,6 +40,12 @@ export class Session {
   readonly #rest: Rest;
   readonly #latest = new Map<string, LiveCall>();
   readonly #waiting: LiveCall[] = [];
+  /** Actions that wait, like calls, until every record has been used. */
+  readonly #waitingActions: (() => void)[] = [];
+  readonly #reopenedActions: ReadonlySet<string>;
+  readonly #acting = new Set<Promise<unknown>>();
+  /** The calls whose answers the code has got: what an action it proposes came from. */
+  readonly #answered = new Set<number>();
   /** How often each request was made in this run, replayed or not, by its digest. */
   readonly #identical = new Map<string, number>();
   readonly #inFlight = new Set<Promise<unknown>>();
@@ -63,6 +69,7 @@ export class Session {
     this.#env = env;
     this.#lastSeq = journal.lastSeq;
     this.#onActivity = onActivity;
+    this.#reopenedActions = journal.reopenedActions;
     this.ended = new Promise((resolve) => {
       this.#end = resolve;
     });
@@ -84,7 +91,28 @@ export class Session {
         this.end({ kind: 'lost', message: `the lease on task ${lease.key} is no longer held by slot ${lease.slot}` }),
       onOtherState: (checkpoint, completedNo) => this.end(this.#otherState(checkpoint, completedNo)),
       track: (work) => this.#track(work),
+      mayAct: (name) => this.#mayAct(name),
     });
+  }
+
+  /**
+   * Runs one action of the task and journals what became of it, in its place among calls and steps. `perform` resolves with undefined when it
+   * has ended the session; the code then waits for ever. It is waited for like a call in flight, because it may be changing something.
+   */
+  async action<T>(name: string, perform: () => Promise<T | undefined>): Promise<T> {
+    return this.steps.run('', 'action', name, () => {
+      const work = perform();
+      this.#track(work);
+      this.#acting.add(work);
+      const over = () => this.#acting.delete(work);
+      work.then(over, over);
+      return work.then((outcome) => outcome ?? new Promise<never>(() => undefined));
+    });
+  }
+
+  /** The numbers of the calls whose answers the code has got so far, in their order. */
+  get answeredCalls(): number[] {
+    return [...this.#answered].sort((a, b) => a - b);
   }
 
   /** The journaled fetch of one scope. Never throws for a provider's fault; rejects only when the caller's own signal aborts. */
@@ -140,6 +168,11 @@ export class Session {
       this.#env.writer.flush();
       await Promise.allSettled(this.#inFlight);
     }
+  }
+
+  /** Waits until no action is under way any more: its task is not given back while something outside may be changing. */
+  async actionsSettled(): Promise<void> {
+    while (this.#acting.size > 0) await Promise.allSettled(this.#acting);
   }
 
   get #isOver(): boolean {
@@ -235,6 +268,7 @@ export class Session {
 
   #deliver(call: LiveCall, issue: Issue, response: RecordedResponse, failed: boolean): void {
     if (!failed) {
+      if (call.seq !== undefined) this.#answered.add(call.seq);
       call.answer = response;
       call.isAnswered = issue.isOpen;
     } else if (isPermanent(call.request, response)) {
@@ -250,6 +284,12 @@ export class Session {
     this.#queue.pump();
     if (this.#replay.hasUnused) return;
     for (const call of this.#waiting.splice(0)) this.#goOut(call);
+    for (const act of this.#waitingActions.splice(0)) act();
+  }
+
+  #mayAct(name: string): Promise<void> {
+    if (!this.#replay.hasUnused || this.#reopenedActions.has(name)) return Promise.resolve();
+    return new Promise((resolve) => this.#waitingActions.push(resolve));
   }
 
   #active(): void {
@@ -293,6 +333,7 @@ export class Session {
   #finish(call: LiveCall, response: RecordedResponse, failed: boolean): void {
     const { issue } = call;
     if (!failed && issue.isStreaming) {
+      if (call.seq !== undefined) this.#answered.add(call.seq);
       call.isAnswered = issue.isOpen;
       issue.finishStream(response.body ?? Buffer.alloc(0));
     } else this.#deliver(call, issue, response, failed);
@@ -318,7 +359,10 @@ export class Session {
   }
 
   get #isAwaited(): boolean {
-    return this.#waiting.length > 0 || [...this.#latest.values()].some((call) => call.issue.isOpen);
+    return (
+      this.#waiting.length + this.#waitingActions.length > 0 ||
+      [...this.#latest.values()].some((call) => call.issue.isOpen)
+    );
   }
 
   #divergence(atRest: 'settled' | 'limit', waiting: LiveCall | undefined): Verdict {

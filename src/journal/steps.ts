@@ -16,6 +16,8 @@ interface Host {
   /** The run is in another state than the one recorded, at this place, at the checkpoint of this name. */
   onOtherState(checkpoint: string, completedNo: number): void;
   track(work: Promise<unknown>): void;
+  /** Resolves when an action of this name may be begun that is not recorded: like a call, when every record has been used (invariant 3). */
+  mayAct(name: string): Promise<void>;
 }
 
 type Kind = RecordedStep['kind'];
@@ -101,6 +103,7 @@ export class Steps {
   }
 
   async #runLive<T>(identity: StepIdentity, fn: () => T | Promise<T>, resolve: (value: T) => void): Promise<void> {
+    if (identity.kind === 'action') await this.#host.mayAct(identity.name);
     this.#running += 1;
     try {
       const value = JSON.stringify((await insideStep(identity.name, fn)) ?? null);

@@ -8,10 +8,17 @@ export type Verdict =
   | { kind: 'lost'; message: string }
   | { kind: 'stopped'; message: string }
   | { kind: 'released'; message: string }
-  | { kind: 'parked'; message: string; waitingFor: 'doubt' | 'refusal' | 'settlement'; until: Date | undefined }
+  | {
+      kind: 'parked';
+      message: string;
+      waitingFor: 'doubt' | 'refusal' | 'settlement' | 'approval' | 'action';
+      until: Date | undefined;
+    }
   | { kind: 'parked'; message: string; waitingFor: 'budget'; until: undefined; needs: Big }
   /** A call that may never be sent as it is: no known price, no bound, or more than the task may spend. */
   | { kind: 'refused'; message: string }
+  /** Its failure was decided in an earlier attempt, and its actions are undone now. */
+  | { kind: 'undone'; failure: { kind: string; message: string } }
   | { kind: 'diverged'; message: string; seq: number | undefined; atRest: 'settled' | 'limit' }
   | { kind: 'replay' }
   | { kind: 'broken'; error: unknown };

@@ -36,6 +36,8 @@ export interface ClaimedTask {
   agent: string;
   agentOptions: Record<string, unknown>;
   funds: Funds;
+  /** Its failure is decided; this attempt only undoes what its actions have done, and then it fails. Null: an ordinary attempt. */
+  undoing: { kind: string; message: string } | null;
   /** Digest of the agent that the last attempt ran; null: this is the first. */
   previousAgentSha256: string | null;
 }
@@ -53,7 +55,7 @@ export async function claimTask(
     name: 'claim',
     text: `SELECT task_id AS "taskId", key, item, position, input, lease_token AS "leaseToken", first_claimed_at AS "firstClaimedAt", agent,
                   agent_options AS "agentOptions", previous_agent_sha256 AS "previousAgentSha256", allowance_usd, committed_usd, task_budget_usd, counts_velocity,
-                  max_output_tokens, fall_back_model, fall_back_after
+                  max_output_tokens, fall_back_model, fall_back_after, undoing
              FROM madrugada.claim_task($1, $2, $3, $4, $5)`,
     values: [request.batchKey, request.slot, request.workerId, request.agentSha256, request.after],
   });

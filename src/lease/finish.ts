@@ -70,7 +70,7 @@ export interface Ending {
   final: boolean;
   /** When a parked task may be claimed again; undefined with `waitingFor` set: only an event makes it claimable. */
   waitUntil: Date | undefined;
-  waitingFor: 'doubt' | 'settlement' | 'refusal' | 'budget' | undefined;
+  waitingFor: 'doubt' | 'settlement' | 'refusal' | 'budget' | 'approval' | 'action' | undefined;
   /** The hold that was refused, in dollars; of a task that waits for a budget. */
   needs?: Big;
 }

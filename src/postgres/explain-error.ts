@@ -57,6 +57,13 @@ function explainRefusal(error: DatabaseError): MadrugadaError | undefined {
       3,
       { cause: error },
     );
+  const [, role] = /^permission denied to set role "(madrugada_\w+)"/.exec(message) ?? [];
+  if (role !== undefined)
+    return new MadrugadaError(
+      `the user of DATABASE_URL may not work as ${role}; whoever runs the database can allow it: GRANT ${role} TO the user`,
+      2,
+      { cause: error },
+    );
   if (NOT_MIGRATED.has(code) || (code === '22023' && message.includes('"role"')))
     return new MadrugadaError(`the database lacks this version's schema (${message}); run: madrugada init`, 2, {
       cause: error,

@@ -5,6 +5,10 @@
 
 import type { ColumnType } from "kysely";
 
+export type ActionApproval = "challenge" | "none" | "person" | "two-people";
+
+export type ActionState = "aborted" | "approved" | "committed" | "expired" | "in_flight" | "needs_person" | "proposed" | "rejected" | "rolled_back" | "rolling_back" | "unknown";
+
 export type AttemptEnding = "completed" | "failed" | "lost" | "parked" | "released" | "stopped";
 
 export type BatchState = "archived" | "closed" | "open" | "stopped";
@@ -33,16 +37,88 @@ export type OutcomeKind = "charged" | "not_sent" | "recovered" | "refused" | "un
 
 export type SettlementVerdict = "charged" | "not_charged";
 
-export type StepKind = "abort" | "checkpoint" | "now" | "random" | "sleep" | "step" | "timeout";
+export type StepKind = "abort" | "action" | "checkpoint" | "now" | "random" | "sleep" | "step" | "timeout";
 
 export type TaskState = "completed" | "failed" | "pending" | "running";
 
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
+export interface Action {
+  agent: string;
+  agent_sha256: string;
+  approval: ActionApproval;
+  arguments: Json;
+  attempt: number;
+  batch_id: string;
+  batch_key: string;
+  before: Json | null;
+  blast_radius: string;
+  committed_no: number | null;
+  content_sha256: string;
+  deadline_at: Timestamp | null;
+  decided_at: Timestamp | null;
+  digest: string;
+  effect: Json | null;
+  ended_at: Timestamp | null;
+  evidence: Json | null;
+  evidence_is_weak: Generated<boolean>;
+  execution: Generated<number>;
+  expires_at: Timestamp;
+  gave_up_at: Timestamp | null;
+  generation: number;
+  id: Generated<number>;
+  intent: string;
+  item: string;
+  key: string;
+  kind: string;
+  lease_token: number | null;
+  lineage: number[];
+  name: string;
+  on_expiry: string;
+  permissions: string[];
+  present: Json | null;
+  proposed_at: Generated<Timestamp>;
+  proposed_by: string;
+  reminded: Generated<number>;
+  rollback_kind: string;
+  rollback_plan: string;
+  slot: string;
+  state: Generated<ActionState>;
+  task_id: number;
+  undo: Generated<number>;
+  why: string | null;
+  worker_id: number | null;
+}
+
+export interface ActionDecision {
+  action_id: number;
+  by_name: string;
+  checklist: string[];
+  client_addr: Generated<string | null>;
+  decided_at: Generated<Timestamp>;
+  digest: string;
+  os_user: string | null;
+  person: Generated<string>;
+  reason: string | null;
+  session_user_name: Generated<string>;
+  verdict: string;
+}
+
+export interface ActionUse {
+  action_id: number;
+  content_sha256: string;
+  ordinal: number;
+  retired_at: Timestamp | null;
+  step: string;
+  task_id: number;
+  used_at: Generated<Timestamp>;
+}
+
 export interface Alert {
   ack_note: string | null;
   acknowledged_at: Timestamp | null;
   acknowledged_by: string | null;
+  action_id: number | null;
   batch_key: string | null;
   id: Generated<number>;
   kind: string;
@@ -74,6 +150,23 @@ export interface Attempt {
   started_at: Generated<Timestamp>;
   task_id: number;
   worker_id: number;
+}
+
+export interface AuditActionPassages {
+  action_id: number | null;
+  actor: string | null;
+  at: Timestamp | null;
+  batch_key: string | null;
+  client_addr: string | null;
+  event: string | null;
+  event_id: number | null;
+  from_state: string | null;
+  key: string | null;
+  name: string | null;
+  os_user: string | null;
+  reason: string | null;
+  session_user_name: string | null;
+  to_state: string | null;
 }
 
 export interface AuditBatchTotals {
@@ -146,6 +239,7 @@ export interface AuditDuplicateCharges {
 }
 
 export interface AuditEvent {
+  action_id: number | null;
   at: Generated<Timestamp>;
   batch_key: string | null;
   by_name: string | null;
@@ -276,6 +370,7 @@ export interface Batch {
   task_budget_usd: Numeric | null;
   task_count: number;
   tasks_sha256: string;
+  unrehearsed: Generated<boolean>;
   velocity_usd: Numeric | null;
   version: string;
 }
@@ -457,6 +552,16 @@ export interface ProviderPace {
   tokens_per_minute: number | null;
 }
 
+export interface Rehearsal {
+  agent: string;
+  agent_sha256: string;
+  by_name: string;
+  id: Generated<number>;
+  rehearsed_at: Generated<Timestamp>;
+  report: Json;
+  verdict: string;
+}
+
 export interface SchemaMigration {
   applied_at: Generated<Timestamp>;
   name: string;
@@ -535,6 +640,7 @@ export interface Task {
   slot: string | null;
   spent_usd: Generated<Numeric>;
   state: Generated<TaskState>;
+  undoing: Json | null;
   version: string;
   waiting_for: string | null;
   worker_id: number | null;
@@ -553,9 +659,13 @@ export interface Worker {
 }
 
 export interface DB {
+  action: Action;
+  action_decision: ActionDecision;
+  action_use: ActionUse;
   alert: Alert;
   alert_delivery: AlertDelivery;
   attempt: Attempt;
+  audit_action_passages: AuditActionPassages;
   audit_batch_totals: AuditBatchTotals;
   audit_bill_lines: AuditBillLines;
   audit_budget: AuditBudget;
@@ -581,6 +691,7 @@ export interface DB {
   month_spending: MonthSpending;
   pay_again: PayAgain;
   provider_pace: ProviderPace;
+  rehearsal: Rehearsal;
   schema_migration: SchemaMigration;
   server_identity: ServerIdentity;
   settlement: Settlement;

@@ -19,7 +19,7 @@ export class Reaper {
     const buried = await this.#buryTheDead();
     const { released, sweptUntil } = await sweepLeases(this.#pool, this.#sweptUntil);
     this.#sweptUntil = sweptUntil;
-    await this.#pool.query('SELECT madrugada.tend_budgets()');
+    await this.#pool.query('SELECT madrugada.tend_budgets(), madrugada.tend_actions()');
     return buried + released;
   }
 

@@ -1,4 +1,7 @@
 import { DatabaseError } from 'pg';
+import { Actions } from '../action/actions.ts';
+import { AttemptOver } from '../action/attempt-over.ts';
+import { undoSaga } from '../action/undo-saga.ts';
 import { checkOptions, checkSchema } from '../agent/define-agent.ts';
 import type { LoadedAgent } from '../agent/load-agent.ts';
 import { RunLost } from '../agent/run-lost.ts';
@@ -45,7 +48,10 @@ export async function runAttempt(
     const session = new Session(env, lease, journal, allowance, hooks.onActivity);
     hooks.onSession(session);
     if (parked) session.end(parked);
-    let end: RunEnd = parked ? { kind: 'verdict', verdict: parked } : await run(session, loaded, claimed, access);
+    let end: RunEnd;
+    if (claimed.undoing) end = { kind: 'verdict', verdict: await undo(env, loaded, lease, claimed.undoing, hooks) };
+    else if (parked) end = { kind: 'verdict', verdict: parked };
+    else end = await run(env, session, loaded, claimed, access, hooks);
     const isLost = end.kind === 'threw' && end.error instanceof RunLost;
     if (isLost && lostRuns < MAX_LOST_RUNS) {
       lostRuns += 1;
@@ -61,6 +67,7 @@ export async function runAttempt(
     // what was sent is waited for, awaited by the code or not, unless another may already have the task
     if (end.kind !== 'verdict' || end.verdict.kind === 'released' || end.verdict.kind === 'stopped')
       await session.settled();
+    if (end.kind === 'verdict' && end.verdict.kind !== 'lost') await session.actionsSettled();
     const result = await finish(
       env,
       claimed,
@@ -79,11 +86,29 @@ function openAllowance(env: JournalEnvironment, lease: Lease, { funds }: Claimed
   return new Allowance(funds, (needed, asked) => env.draws.draw(holder, needed, asked));
 }
 
+/** The task has failed, and leaves nothing behind that its actions have done: then its failure is written. */
+async function undo(
+  env: JournalEnvironment,
+  { agent }: LoadedAgent,
+  lease: Lease,
+  failure: Ending['failure'],
+  { onActivity }: { onActivity(): void },
+): Promise<Verdict> {
+  try {
+    await undoSaga({ pool: env.pool, lease, onActivity }, agent.actions ?? [], failure.message);
+    return { kind: 'undone', failure };
+  } catch (error) {
+    return error instanceof AttemptOver ? error.verdict : { kind: 'broken', error };
+  }
+}
+
 async function run(
+  env: JournalEnvironment,
   session: Session,
   { agent }: LoadedAgent,
   claimed: ClaimedTask,
   access: ProviderAccess,
+  { onActivity }: { onActivity(): void },
 ): Promise<RunEnd> {
   const produce = async (): Promise<RunEnd> => {
     try {
@@ -91,7 +116,8 @@ async function run(
       if (input.problems) throw new Error(`its input does not fit the agent: ${input.problems.join('; ')}`);
       const options = await checkOptions(agent, claimed.agentOptions);
       if (options.problems) throw new Error(`its options do not fit the agent: ${options.problems.join('; ')}`);
-      const task = createTask(session, claimed, { input: input.value, options: options.value }, access);
+      const actions = new Actions(env.pool, session, agent.actions ?? [], onActivity);
+      const task = createTask(session, claimed, { input: input.value, options: options.value }, access, actions);
       const output = await checkSchema(agent.output, await agent.run(task));
       if (output.problems) throw new Error(`its answer does not fit the agent: ${output.problems.join('; ')}`);
       await agent.check?.(output.value, task);
@@ -168,6 +194,8 @@ async function finish(
           waitingFor: verdict.waitingFor,
           ...(verdict.waitingFor === 'budget' && { needs: verdict.needs }),
         });
+      case 'undone':
+        return fail(verdict.failure, true);
       case 'refused':
         return fail({ kind: 'refused', message: verdict.message }, true);
       case 'stopped':

@@ -135,3 +135,8 @@ test('max_tokens is lowered, and every other byte stays as it was', () => {
   const low = Buffer.from('{"max_tokens":100}');
   expect(clampMaxTokens(low, 500)).toBe(low);
 });
+
+test('max_tokens that is null is no limit, and is lowered to what is allowed', () => {
+  const body = '{"model":"m","max_tokens":null,"messages":[]}';
+  expect(Buffer.from(clampMaxTokens(Buffer.from(body), 500)).toString()).toBe(body.replace('null', '500'));
+});
