@@ -10,8 +10,8 @@ import {
 import type { PostgresBefore, PostgresEffect } from '../../src/action/kinds/postgres.ts';
 import { defineAgent } from '../../src/agent/define-agent.ts';
 import type { Task } from '../../src/agent/task.ts';
-import { asPerson } from '../../src/batch/as-person.ts';
 import { type DatabaseRole, openClient } from '../../src/postgres/connect.ts';
+import { allowUnrehearsed } from './allow-unrehearsed.ts';
 import type { RunningAttempt, TestWorker } from './attempts.ts';
 import { bankDatabase } from './bank.ts';
 import { type JournalBench, journalBench } from './journal-bench.ts';
@@ -112,17 +112,7 @@ export function actionBench(): ActionBench {
       await client.end();
     }
   };
-  bench.allow = async (batch) => {
-    const client = await openClient({ url: bench.db.url, as: 'operator', applicationName: 'madrugada test' });
-    try {
-      await asPerson(client, { by: 'ana', reason: 'a test' }, () =>
-        client.query('SELECT madrugada.allow_unrehearsed($1)', [batch]),
-      );
-    } finally {
-      await client.end();
-    }
-    return batch;
-  };
+  bench.allow = (batch) => allowUnrehearsed(bench.db, batch);
   return bench;
 }
 

@@ -145,7 +145,7 @@ class FileKind<Args> {
       else if (now !== before.sha256 || !(await records.begin(place, before.sha256)))
         throw overtakenBy(place, now, mayHaveHappened);
       else {
-        await failpoint('action.file.kept');
+        await failpoint('action.file.kept', place.path);
         const replacement = { expected: before.sha256, content, mode: before.mode, check };
         if ((await replaceFile(place, replacement)) !== 'replaced') return undefined;
       }
@@ -189,7 +189,7 @@ class FileKind<Args> {
       if (before.sha256 === null) return (await removeFile(place, written, key)) || undefined;
       return (await this.#restore(place, records, { before, written, signal })) === 'replaced' || undefined;
     });
-    await failpoint('action.file.restored');
+    await failpoint('action.file.restored', place.path);
     await records.markUndone();
   }
 

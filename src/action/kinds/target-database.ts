@@ -36,11 +36,11 @@ export function isRefusal(error: unknown): error is pg.DatabaseError {
 /** Runs `work` in a transaction of the target that is committed. An error at the commit leaves open whether it was. */
 export function changeTarget<T>(url: TargetUrl, context: ActionContext, work: (target: Target) => Promise<T>) {
   return withTransaction(url, context, work, async (client) => {
-    await failpoint('action.postgres.written');
+    await failpoint('action.postgres.written', context.key);
     context.signal.throwIfAborted();
     const { command } = await client.query('COMMIT');
     if (command !== 'COMMIT') throw new Error('the target database rolled back instead of committing');
-    await failpoint('action.postgres.committed');
+    await failpoint('action.postgres.committed', context.key);
   });
 }
 
