@@ -11,7 +11,7 @@ import { settleExecution } from './settle-execution.ts';
  */
 export async function executeAction(env: ActionEnvironment, definition: AnyAction, row: ActionRow): Promise<void> {
   const context = contextOf(definition, row.key);
-  const precondition = await definition.precondition(row.arguments, context).catch((error: unknown) => {
+  const precondition = await (async () => definition.precondition(row.arguments, context))().catch((error: unknown) => {
     throw later(row, `its precondition cannot be checked: ${wordsOf(error)}`);
   });
   await failpoint('action.precondition.after', row.name);
