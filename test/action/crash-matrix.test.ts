@@ -4,7 +4,7 @@ import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { type Case, type Cell, KINDS, MODES, playCases, pointsOf, problemsOf, shortly } from './crash-matrix.ts';
 
 /** Every point of every kind in every mode; without, each point, kind and mode at least once. */
-const isWhole = process.env.MADRUGADA_ACTION_MATRIX === 'whole';
+
 
 const bank = bankDatabase();
 let db: TestDatabase;
@@ -26,7 +26,9 @@ function casesOf(kind: (typeof KINDS)[number]): Case[] {
 test('killed in an action, and resumed: one effect or none, and what is on record is true of the target', {
   timeout: 900_000,
 }, async () => {
-  const played = await Promise.all(KINDS.filter((kind) => !only || kind === only).map((kind) => playCases(db, bank.db, casesOf(kind))));
+  const played = await Promise.all(
+    KINDS.filter((kind) => !only || kind === only).map((kind) => playCases(db, bank.db, casesOf(kind))),
+  );
   cells.push(...played.flat());
   const problems = cells.map((cell) => [`${cell.kind} ${cell.mode} ${cell.points}`, problemsOf(cell)] as const);
   expect(Object.fromEntries(problems.filter(([, list]) => list.length > 0))).toEqual({});

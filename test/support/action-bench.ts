@@ -14,6 +14,7 @@ import { type DatabaseRole, openClient } from '../../src/postgres/connect.ts';
 import { allowUnrehearsed } from './allow-unrehearsed.ts';
 import type { RunningAttempt, TestWorker } from './attempts.ts';
 import { bankDatabase } from './bank.ts';
+import type { TestDatabase } from './database.ts';
 import { type JournalBench, journalBench } from './journal-bench.ts';
 import { type Transfer, transferAction } from './transfer.ts';
 
@@ -37,6 +38,8 @@ export function transferDefinition(changes: Partial<TransferAction> = {}): Trans
 }
 
 export interface ActionBench extends JournalBench {
+  /** The bank's database. */
+  readonly bank: TestDatabase;
   /** Balances of the accounts 1, 2 and 3, which begin with 1000, 50 and 0. */
   balances(): Promise<string[]>;
   setBalance(account: number, balance: number): Promise<void>;
@@ -75,6 +78,7 @@ export function actionBench(): ActionBench {
     await bank.db.pool.query('TRUNCATE bank.account, bank.movement, public.madrugada_action_key');
     await bank.db.pool.query('INSERT INTO bank.account (id, balance) VALUES (1, 1000), (2, 50), (3, 0)');
   });
+  Object.defineProperty(bench, 'bank', { get: () => bank.db });
   bench.balances = async () =>
     (await bank.db.pool.query('SELECT balance FROM bank.account ORDER BY id')).rows.map(({ balance }) => balance);
   bench.setBalance = async (account, balance) => {
