@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Pool } from 'pg';
 import { onTestFinished } from 'vitest';
@@ -10,9 +11,11 @@ import { hashOf } from '../../src/action/kinds/file-content.ts';
 import type { Kind, MatrixTargets, MatrixTask, Mode } from '../support/agents/action-matrix.ts';
 import { allowUnrehearsed } from '../support/allow-unrehearsed.ts';
 import { loadTestBatch } from '../support/attempts.ts';
-import { startCommand } from '../support/command.ts';
+import { type RunningCommand, startCommand } from '../support/command.ts';
 import type { TestDatabase } from '../support/database.ts';
+import { moveClock } from '../support/move-clock.ts';
 import { testFolder } from '../support/test-folder.ts';
+import { until } from '../support/until.ts';
 import { header, MailServer } from './kinds/mail-server.ts';
 import { ResourceServer } from './kinds/resource-server.ts';
 
@@ -76,6 +79,35 @@ export interface Case {
   points: string[];
 }
 
+/** Cases in which the one that resumes dies, too. */
+export const TWICE: readonly Case[] = [
+  { kind: 'postgres', mode: 'execute', points: ['action.execute.after@1', 'action.verify.after@1'] },
+  { kind: 'file', mode: 'rollback', points: ['action.file.renamed@1', 'action.undo.verify.after@1'] },
+  { kind: 'http', mode: 'verify', points: ['action.undo.begin.after@1', 'action.undo.after@1'] },
+  { kind: 'email', mode: 'execute', points: ['action.begin.after@1', 'action.execute.after@1'] },
+];
+
+/** Every point of every kind in every mode. */
+export function wholeMatrix(): Case[] {
+  return KINDS.flatMap((kind) =>
+    MODES.flatMap((mode) => pointsOf(kind, mode).map((point): Case => ({ kind, mode, points: [point] }))),
+  );
+}
+
+/** Every point once, spread over kinds and modes, and every kind in every mode. */
+export function coveringCases(): Case[] {
+  const all = wholeMatrix();
+  const pointOf = ({ points }: Case) => points[0]?.split('@')[0];
+  const cases = [...new Set(all.map(pointOf))].flatMap((point, n) => {
+    const able = all.filter((one) => pointOf(one) === point);
+    return able[(n * 7) % able.length] ?? [];
+  });
+  const has = (kind: Kind, mode: Mode) => cases.some((one) => one.kind === kind && one.mode === mode);
+  for (const kind of KINDS)
+    for (const mode of MODES) if (!has(kind, mode)) cases.push({ kind, mode, points: ['action.execute.after@1'] });
+  return cases;
+}
+
 /** What came of a case. */
 export interface Cell extends Case {
   /** Points that have struck. */
@@ -90,6 +122,8 @@ export interface Cell extends Case {
   openAlerts: string[];
 }
 
+let stages = 0;
+
 /** The four targets, and how each tells what was done to it. */
 class Targets {
   readonly folder: string;
@@ -97,6 +131,8 @@ class Targets {
   readonly #mail: MailServer;
   readonly #bank: Pool;
   readonly #mailboxUrl: string;
+  /** The number of the first account. */
+  readonly #accounts: number;
 
   private constructor(folder: string, http: ResourceServer, mail: MailServer, mailboxUrl: string, bank: Pool) {
     this.folder = folder;
@@ -104,6 +140,8 @@ class Targets {
     this.#mail = mail;
     this.#mailboxUrl = mailboxUrl;
     this.#bank = bank;
+    this.#accounts = stages * 10_000;
+    stages += 1;
   }
 
   static async start(bank: Pool): Promise<Targets> {
@@ -123,16 +161,15 @@ class Targets {
   /** Makes what an action is to change, and returns its arguments. `n` is the case's number. */
   async prepare({ kind, points }: Case, n: number): Promise<Record<string, unknown>> {
     switch (kind) {
-      case 'postgres':
-        await this.#bank.query('INSERT INTO bank.account (id, balance) VALUES ($1, 1000), ($2, 50)', [
-          2 * n,
-          2 * n + 1,
-        ]);
-        return { from: 2 * n, to: 2 * n + 1, amount: '300.00' };
+      case 'postgres': {
+        const [from, to] = [this.#accounts + 2 * n, this.#accounts + 2 * n + 1];
+        await this.#bank.query('INSERT INTO bank.account (id, balance) VALUES ($1, 1000), ($2, 50)', [from, to]);
+        return { from, to, amount: '300.00' };
+      }
       case 'file': {
         const path = this.#pathOf(n);
         mkdirSync(join(path, '..'));
-        if (points.some((point) => point.includes('aside'))) return { path, content: 'after', replaces: null };
+        if (isNewFile(points)) return { path, content: 'after', replaces: null };
         writeFileSync(path, 'before');
         return { path, content: 'after', replaces: hashOf(Buffer.from('before')) };
       }
@@ -166,22 +203,21 @@ class Targets {
       `SELECT (SELECT count(*)::int FROM bank.movement WHERE account = a.id AND amount < 0) AS effects,
               (SELECT count(*)::int FROM bank.movement WHERE account = a.id AND amount > 0) AS undone, a.balance
          FROM bank.account a WHERE a.id = $1`,
-      [2 * n],
+      [this.#accounts + 2 * n],
     );
     const [{ effects, undone, balance } = { effects: -1, undone: -1, balance: '' }] = rows;
     return { effects, undone, isAsBefore: balance === '1000.00' };
   }
 
-  /** A file shows how it is, not how often it was written. */
+  /** A file shows how it is, not how often it was written: what had begun, and is not there, was undone. */
   #lookAtFile({ points }: Case, n: number) {
     const path = this.#pathOf(n);
     const content = existsSync(path) ? readFileSync(path, 'utf8') : undefined;
-    const isNew = points.some((point) => point.includes('aside'));
     const kept = join(path, '..', '.madrugada');
-    const marks = existsSync(kept) ? readdirSync(kept) : [];
-    const isAsBefore = content === (isNew ? undefined : 'before');
-    const undone = marks.filter((name) => name.endsWith('.undone')).length;
-    return { effects: content === 'after' || undone > 0 ? 1 : isAsBefore ? 0 : -1, undone, isAsBefore };
+    const hasBegun = existsSync(kept) && readdirSync(kept).some((name) => name.endsWith('.begun'));
+    const isAsBefore = content === (isNewFile(points) ? undefined : 'before');
+    if (!isAsBefore && content !== 'after') return { effects: -1, undone: 0, isAsBefore };
+    return { effects: hasBegun ? 1 : 0, undone: hasBegun && isAsBefore ? 1 : 0, isAsBefore };
   }
 
   #lookAtServer(n: number) {
@@ -202,6 +238,11 @@ class Targets {
   #pathOf(n: number): string {
     return join(this.folder, `case-${n}`, 'report.txt');
   }
+}
+
+/** Only what was not there before is removed by the undo. */
+function isNewFile(points: readonly string[]): boolean {
+  return points.some((point) => point.includes('aside'));
 }
 
 /** Where the mails that a server has taken are looked up by their ids. */
@@ -229,28 +270,7 @@ const AGENT = fileURLToPath(new URL('../support/agents/action-matrix.ts', import
  * dies there, and so on. Every process is a real one, and dies by SIGKILL.
  */
 export async function playCases(db: TestDatabase, bank: TestDatabase, cases: readonly Case[]): Promise<Cell[]> {
-  const targets = await Targets.start(bank.pool);
-  const tasks: MatrixTask[] = [];
-  for (const [n, one] of cases.entries())
-    tasks.push({
-      name: nameOf(n),
-      kind: one.kind,
-      mode: one.mode,
-      arguments: await targets.prepare(one, n),
-    });
-  const agent = AGENT;
-  const batch = await loadTestBatch(db, { agent, inputs: tasks, maxAttempts: MAX_ATTEMPTS, stopAfterFailures: 10_000 });
-  await allowUnrehearsed(db, batch);
-  const strikes = await strikesOf(db, batch, { cases, tasks, targets });
-  const environment = {
-    DATABASE_URL: db.url,
-    BANK_URL: bank.url,
-    MATRIX: JSON.stringify({
-      ...targets.environment(),
-      actions: tasks.map(({ name, kind, mode }) => ({ name, kind, mode })),
-    }),
-    MADRUGADA_FAILPOINT: strikes.map(({ failpoint }) => failpoint).join(','),
-  };
+  const { strikes, batch, environment, targets } = await openStage(db, bank, cases, 'kill');
   await runUntilDone(db, batch, environment, strikes.length + 2);
   return Promise.all(
     cases.map(async (one, index) => ({
@@ -260,6 +280,30 @@ export async function playCases(db: TestDatabase, bank: TestDatabase, cases: rea
       ...(await onRecord(db, batch, index)),
     })),
   );
+}
+
+/** Targets, a batch with a task for each case, and the environment in which its workers are struck. */
+async function openStage(db: TestDatabase, bank: TestDatabase, cases: readonly Case[], blow: 'kill' | 'stop') {
+  const targets = await Targets.start(bank.pool);
+  const tasks: MatrixTask[] = [];
+  for (const [n, one] of cases.entries())
+    tasks.push({ name: nameOf(n), kind: one.kind, mode: one.mode, arguments: await targets.prepare(one, n) });
+  const options = { agent: AGENT, inputs: tasks, maxAttempts: MAX_ATTEMPTS, stopAfterFailures: 10_000 };
+  const batch = await allowUnrehearsed(db, await loadTestBatch(db, options));
+  const strikes = await strikesOf(db, batch, { cases, tasks, targets, blow });
+  const actions = tasks.map(({ name, kind, mode }) => ({ name, kind, mode }));
+  const matrix = (more: Partial<MatrixTargets>) => JSON.stringify({ ...targets.environment(), actions, ...more });
+  const environment = {
+    DATABASE_URL: db.url,
+    BANK_URL: bank.url,
+    MATRIX: matrix({}),
+    MADRUGADA_FAILPOINT: strikes.map(({ failpoint }) => failpoint).join(','),
+  };
+  return { targets, batch, strikes, environment, matrix };
+}
+
+function startWorker(batch: string, slot: string, environment: Record<string, string>): RunningCommand {
+  return startCommand(['worker', '--slot', `${batch}/${slot}`, '--batch', batch], { environment });
 }
 
 function nameOf(n: number): string {
@@ -273,11 +317,52 @@ interface Strike {
   mark: string;
 }
 
+/**
+ * Freezes the executor of one action at a point, lets another worker take over when lease and deadline have passed, and lets the first one go on
+ * once its own deadline has, too.
+ */
+export async function playFrozen(db: TestDatabase, bank: TestDatabase, one: Case): Promise<Cell> {
+  const stage = await openStage(db, bank, [one], 'stop');
+  const { strikes, batch, environment, targets } = stage;
+  const frozen = startWorker(batch, 'frozen', {
+    ...environment,
+    MATRIX: stage.matrix({ executeWithin: FROZEN_WITHIN_MS }),
+  });
+  let taker: RunningCommand | undefined;
+  try {
+    await until('the executor is frozen', () => strikes.every(({ mark }) => existsSync(mark)) && isFrozen(frozen));
+    const wakesAt = performance.now() + FROZEN_WITHIN_MS + 500;
+    await moveClock(db, '11 minutes');
+    taker = startWorker(batch, 'taker', { ...environment, MADRUGADA_FAILPOINT: '' });
+    await until('the action has come to an end without it', () => isDone(db.pool, batch));
+    await delay(Math.max(0, wakesAt - performance.now()));
+  } finally {
+    frozen.process.kill('SIGCONT');
+    frozen.process.kill('SIGTERM'); // it ends once it has seen what became of its task
+    taker?.process.kill('SIGTERM');
+    await Promise.all([frozen.result, taker?.result]);
+  }
+  const struck = strikes.filter(({ mark }) => existsSync(mark)).map(({ point }) => point);
+  return { ...one, struck, ...(await targets.look(one, 0)), ...(await onRecord(db, batch, 0)) };
+}
+
+const FROZEN_WITHIN_MS = 5_000;
+
+/** All its threads have come to a stop. */
+function isFrozen({ process }: RunningCommand): boolean {
+  return /^State:\tT/m.test(readFileSync(`/proc/${process.pid}/status`, 'utf8'));
+}
+
 /** Each point strikes once, whatever process passes it; the mark is made as it does. */
 async function strikesOf(
   { pool }: TestDatabase,
   batch: string,
-  { cases, tasks, targets }: { cases: readonly Case[]; tasks: readonly MatrixTask[]; targets: Targets },
+  {
+    cases,
+    tasks,
+    targets,
+    blow,
+  }: { cases: readonly Case[]; tasks: readonly MatrixTask[]; targets: Targets; blow: 'kill' | 'stop' },
 ): Promise<Strike[]> {
   const [batchId] = batch.split(':');
   const { rows } = await pool.query<{ key: string }>(
@@ -291,7 +376,7 @@ async function strikesOf(
       const isOwn = /^action\.(postgres|file)\./.test(name);
       const key = isOwn ? targets.keyOf(kind, n, rows[n]?.key ?? '') : nameOf(n);
       const mark = join(targets.folder, `struck-${n}-${index}`);
-      return { n, point, mark, failpoint: `${name}[${key}]:kill(${mark})@${passage}` };
+      return { n, point, mark, failpoint: `${name}[${key}]:${blow}(${mark})@${passage}` };
     }),
   );
 }
@@ -304,12 +389,12 @@ async function runUntilDone(
   most: number,
 ): Promise<void> {
   for (let n = 1; n <= most; n += 1) {
-    const worker = startCommand(['worker', '--slot', `${batch}/${n}`, '--batch', batch], { environment });
+    const worker = startWorker(batch, String(n), environment);
     let isOver = false;
     void worker.result.then(() => {
       isOver = true;
     });
-    while (!isOver && !(await isDone(pool, batch))) await new Promise((resolve) => setTimeout(resolve, 25));
+    while (!isOver && !(await isDone(pool, batch))) await delay(25);
     const wasOver = isOver;
     worker.process.kill('SIGTERM');
     const { signal, stderr } = await worker.result;
