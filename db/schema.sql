@@ -686,9 +686,8 @@ CREATE OR REPLACE FUNCTION madrugada.another_relies_on(the_action bigint, the_ta
  STABLE SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
 AS $function$
-    SELECT min(t.key) FROM action_use u JOIN task t ON t.id = u.task_id JOIN batch b ON b.batch_key = t.batch_key
-     WHERE u.action_id = the_action AND u.task_id <> the_task AND u.retired_at IS NULL
-       AND (t.state = 'completed' OR t.state IN ('pending', 'running') AND b.state = 'open')
+    SELECT min(t.key) FROM action_use u JOIN task t ON t.id = u.task_id
+     WHERE u.action_id = the_action AND u.task_id <> the_task AND u.retired_at IS NULL AND t.state <> 'failed'
   $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.attempt_money(the_task bigint, the_attempt bigint, OUT spent numeric, OUT held numeric)
@@ -3106,16 +3105,19 @@ AS $function$
 DECLARE
   standing text;
 BEGIN
-  PERFORM FROM action a WHERE a.batch_key = the_batch ORDER BY a.id FOR UPDATE;
+  PERFORM FROM action a
+    WHERE a.batch_key = the_batch OR a.executed_for IN (SELECT t.id FROM task t WHERE t.batch_key = the_batch AND t.state = 'pending')
+    ORDER BY a.id FOR UPDATE;
   SELECT string_agg(a.id::text, ', ' ORDER BY a.id) INTO standing
-    FROM action a JOIN task t ON t.id = a.task_id
-   WHERE a.batch_key = the_batch AND t.state = 'pending' AND a.state IN ('in_flight', 'committed', 'rolling_back', 'unknown', 'needs_person');
+    FROM action a JOIN task t ON t.id = a.executed_for
+   WHERE t.batch_key = the_batch AND t.state = 'pending' AND a.state IN ('in_flight', 'committed', 'rolling_back', 'unknown', 'needs_person');
   IF standing IS NOT NULL THEN
     RETURN format('action %s of tasks that are not finished may be in effect; resume the batch, so that they are finished or undone, or settle what needs a person',
       standing);
   END IF;
   UPDATE action a SET state = 'rejected', decided_at = now(), ended_at = now(), why = 'its task was given up'
-    FROM task t WHERE a.batch_key = the_batch AND t.id = a.task_id AND t.state = 'pending' AND a.state IN ('proposed', 'approved');
+    FROM task t WHERE a.batch_key = the_batch AND t.id = a.task_id AND t.state = 'pending' AND a.state IN ('proposed', 'approved')
+     AND another_relies_on(a.id, t.id) IS NULL;
   RETURN NULL;
 END
 $function$;
