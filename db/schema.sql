@@ -58,6 +58,7 @@ CREATE TABLE madrugada.action (
   reminded integer DEFAULT 0 NOT NULL,
   state madrugada.action_state DEFAULT 'proposed'::madrugada.action_state NOT NULL,
   why text,
+  executed_for bigint,
   execution integer DEFAULT 0 NOT NULL,
   undo integer DEFAULT 0 NOT NULL,
   worker_id bigint,
@@ -74,7 +75,7 @@ CREATE TABLE madrugada.action (
   CONSTRAINT action_blast_radius_check CHECK ((blast_radius <> ''::text)),
   CONSTRAINT action_check CHECK (((rollback_kind <> 'none'::text) OR (approval = 'challenge'::madrugada.action_approval))),
   CONSTRAINT action_check1 CHECK ((expires_at > proposed_at)),
-  CONSTRAINT action_check2 CHECK (((state = ANY (ARRAY['in_flight'::madrugada.action_state, 'rolling_back'::madrugada.action_state])) <= ((worker_id IS NOT NULL) AND (deadline_at IS NOT NULL)))),
+  CONSTRAINT action_check2 CHECK (((state = ANY (ARRAY['in_flight'::madrugada.action_state, 'rolling_back'::madrugada.action_state])) <= ((worker_id IS NOT NULL) AND (deadline_at IS NOT NULL) AND (executed_for IS NOT NULL)))),
   CONSTRAINT action_check3 CHECK (((state = 'committed'::madrugada.action_state) <= ((committed_no IS NOT NULL) AND (evidence IS NOT NULL)))),
   CONSTRAINT action_content_sha256_generation_key UNIQUE (content_sha256, generation),
   CONSTRAINT action_generation_check CHECK ((generation > 0)),
@@ -566,8 +567,9 @@ CREATE TABLE madrugada.worker (
 -- Indexes that are not constraints
 
 CREATE INDEX action_batch ON madrugada.action USING btree (batch_key, id);
+CREATE INDEX action_executed_for ON madrugada.action USING btree (executed_for, committed_no);
 CREATE INDEX action_executor ON madrugada.action USING btree (worker_id) WHERE (state = ANY (ARRAY['in_flight'::madrugada.action_state, 'rolling_back'::madrugada.action_state]));
-CREATE INDEX action_task ON madrugada.action USING btree (task_id, committed_no);
+CREATE INDEX action_task ON madrugada.action USING btree (task_id);
 CREATE INDEX action_use_action ON madrugada.action_use USING btree (action_id);
 CREATE INDEX action_use_retired ON madrugada.action_use USING btree (task_id) WHERE (retired_at IS NOT NULL);
 CREATE INDEX action_waiting ON madrugada.action USING btree (expires_at) WHERE (state = ANY (ARRAY['proposed'::madrugada.action_state, 'approved'::madrugada.action_state]));
@@ -677,6 +679,16 @@ BEGIN
   PERFORM record_event('batch', 'unrehearsed actions allowed', the_batch, NULL, NULL, NULL, NULL, NULL, NULL, said('reason'));
 END
 $function$;
+
+CREATE OR REPLACE FUNCTION madrugada.another_relies_on(the_action bigint, the_task bigint)
+ RETURNS text
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    SELECT min(t.key) FROM action_use u JOIN task t ON t.id = u.task_id
+     WHERE u.action_id = the_action AND u.task_id <> the_task AND u.retired_at IS NULL AND t.state <> 'failed'
+  $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.attempt_money(the_task bigint, the_attempt bigint, OUT spent numeric, OUT held numeric)
  RETURNS record
@@ -891,7 +903,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.begin_execution(the_action bigint, the_task bigint, the_worker bigint, token bigint, kept_before jsonb, within_ms bigint)
+CREATE OR REPLACE FUNCTION madrugada.begin_execution(the_action bigint, the_task bigint, the_worker bigint, token bigint, seen_execution integer, kept_before jsonb, within_ms bigint)
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -908,8 +920,12 @@ BEGIN
   IF NOT may_work(the_task) THEN
     RETURN 'stopped';
   END IF;
-  IF a.state = 'in_flight' THEN
-    IF executor_at_work(a) AND (a.worker_id, a.lease_token) <> (the_worker, token) THEN
+  IF a.state = 'in_flight' AND a.execution = seen_execution + 1 AND (a.executed_for, a.worker_id, a.lease_token) = (the_task, the_worker, token) THEN
+    RETURN NULL; -- it was said before, and the answer was lost on its way
+  ELSIF a.execution <> seen_execution THEN
+    RETURN 'it was executed meanwhile';
+  ELSIF a.state = 'in_flight' THEN
+    IF executor_at_work(a) THEN
       RETURN 'another executor may still be at work';
     END IF;
   ELSIF a.state <> 'approved' THEN
@@ -922,7 +938,7 @@ BEGIN
     RETURN 'it is aborted';
   END IF;
   UPDATE action x
-     SET state = 'in_flight', execution = x.execution + 1, worker_id = the_worker, lease_token = token, gave_up_at = NULL,
+     SET state = 'in_flight', execution = x.execution + 1, executed_for = the_task, worker_id = the_worker, lease_token = token, gave_up_at = NULL,
          deadline_at = now() + within_ms * interval '1 millisecond', before = coalesce(x.before, kept_before), effect = NULL, why = NULL
    WHERE x.id = a.id;
   RETURN NULL;
@@ -941,7 +957,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.begin_undo(the_action bigint, the_task bigint, the_worker bigint, token bigint, seen jsonb, within_ms bigint, because text)
+CREATE OR REPLACE FUNCTION madrugada.begin_undo(the_action bigint, the_task bigint, the_worker bigint, token bigint, seen_execution integer, seen_undo integer, seen jsonb, within_ms bigint, because text)
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -950,10 +966,16 @@ CREATE OR REPLACE FUNCTION madrugada.begin_undo(the_action bigint, the_task bigi
 AS $function$
 DECLARE
   a action%ROWTYPE;
+  another text;
 BEGIN
   SELECT * INTO a FROM action WHERE id = the_action FOR UPDATE;
   IF NOT holds_lease(the_task, the_worker, token) THEN
     RETURN 'lost';
+  END IF;
+  IF a.state = 'rolling_back' AND a.undo = seen_undo + 1 AND (a.executed_for, a.worker_id, a.lease_token) = (the_task, the_worker, token) THEN
+    RETURN NULL; -- it was said before, and the answer was lost on its way
+  ELSIF (a.execution, a.undo) <> (seen_execution, seen_undo) THEN
+    RETURN 'it was executed or undone meanwhile';
   END IF;
   IF a.state = 'committed' AND NOT may_work(the_task) THEN
     RETURN 'stopped';
@@ -961,15 +983,20 @@ BEGIN
   IF a.state NOT IN ('in_flight', 'committed', 'rolling_back') THEN
     RETURN format('it is %s', a.state);
   END IF;
-  IF (a.worker_id, a.lease_token) <> (the_worker, token) AND a.state <> 'committed' AND executor_at_work(a) THEN
+  IF (a.executed_for, a.worker_id, a.lease_token) <> (the_task, the_worker, token) AND a.state <> 'committed' AND executor_at_work(a) THEN
     RETURN 'another executor may still be at work';
+  END IF;
+  another := another_relies_on(a.id, the_task);
+  IF a.state = 'committed' AND another IS NOT NULL THEN
+    UPDATE action x SET state = 'needs_person', why = format('%s; but task %s relies on it', because, another), ended_at = now() WHERE x.id = a.id;
+    RETURN 'it needs a person';
   END IF;
   IF a.undo >= 5 THEN
     UPDATE action x SET state = 'needs_person', why = format('it could not be undone in %s tries; last: %s', x.undo, because), ended_at = now() WHERE x.id = a.id;
     RETURN 'it needs a person';
   END IF;
   UPDATE action x
-     SET state = 'rolling_back', undo = x.undo + 1, worker_id = the_worker, lease_token = token, evidence = coalesce(seen, x.evidence),
+     SET state = 'rolling_back', undo = x.undo + 1, executed_for = the_task, worker_id = the_worker, lease_token = token, evidence = coalesce(seen, x.evidence),
          deadline_at = now() + within_ms * interval '1 millisecond', gave_up_at = NULL, ended_at = NULL, why = because
    WHERE x.id = a.id;
   RETURN NULL;
@@ -1236,7 +1263,7 @@ BEGIN
 END
 $function$;
 
-CREATE OR REPLACE FUNCTION madrugada.conclude_action(the_action bigint, the_task bigint, the_worker bigint, token bigint, to_state madrugada.action_state, read_back jsonb, weak boolean, because text)
+CREATE OR REPLACE FUNCTION madrugada.conclude_action(the_action bigint, the_task bigint, the_worker bigint, token bigint, seen_execution integer, seen_undo integer, to_state madrugada.action_state, read_back jsonb, weak boolean, because text)
  RETURNS boolean
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1250,7 +1277,8 @@ BEGIN
     RAISE EXCEPTION 'an execution does not end as %', to_state;
   END IF;
   SELECT * INTO a FROM action WHERE id = the_action FOR UPDATE;
-  IF NOT holds_lease(the_task, the_worker, token) OR (a.worker_id, a.lease_token) <> (the_worker, token) AND executor_at_work(a) THEN
+  IF NOT holds_lease(the_task, the_worker, token) OR (a.execution, a.undo) <> (seen_execution, seen_undo)
+     OR (a.executed_for, a.worker_id, a.lease_token) <> (the_task, the_worker, token) AND executor_at_work(a) THEN
     RETURN false;
   END IF;
   UPDATE action x
@@ -1533,6 +1561,9 @@ BEGIN
     wait_until := NULL;
     wait_for := NULL;
   ELSIF wait_for = 'approval' AND NOT waits_for_person(the_task) THEN
+    wait_until := NULL;
+    wait_for := NULL;
+  ELSIF wait_for = 'action' AND t.undoing IS NULL AND NOT waits_for_action(the_task) THEN
     wait_until := NULL;
     wait_for := NULL;
   END IF;
@@ -1823,7 +1854,7 @@ CREATE OR REPLACE FUNCTION madrugada.has_effects(the_task bigint)
  STABLE SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
  SET enable_seqscan TO 'off'
-AS $function$ SELECT EXISTS (SELECT FROM action a WHERE a.task_id = the_task AND a.state IN ('in_flight', 'committed', 'rolling_back')) $function$;
+AS $function$ SELECT EXISTS (SELECT FROM action a WHERE a.executed_for = the_task AND a.state IN ('in_flight', 'committed', 'rolling_back')) $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.has_limits(the_batch text)
  RETURNS boolean
@@ -2094,7 +2125,7 @@ BEGIN
   ), changed AS (
     UPDATE task t
        SET state = CASE WHEN d.gives_up THEN 'failed' ELSE 'pending' END::task_state, losses = d.new_losses,
-           failure = CASE WHEN d.gives_up THEN d.last_failure END,
+           failure = CASE WHEN d.gives_up THEN coalesce(t.undoing, d.last_failure) END,
            undoing = CASE WHEN d.is_last AND NOT d.gives_up THEN coalesce(t.undoing, d.last_failure) ELSE t.undoing END,
            not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL, spent_usd = journal_cost(t.batch_key, t.id)
       FROM decided d WHERE t.id = d.id
@@ -3041,6 +3072,16 @@ AS $function$
       madrugada.bucket_holds_at(p.tokens_full_at, input + output, p.tokens_per_minute))
   $function$;
 
+CREATE OR REPLACE FUNCTION madrugada.waits_for_action(the_task bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
+AS $function$
+    SELECT EXISTS (SELECT FROM action_use u JOIN action a ON a.id = u.action_id
+      WHERE u.task_id = the_task AND u.retired_at IS NULL AND a.state IN ('approved', 'in_flight', 'rolling_back'))
+  $function$;
+
 CREATE OR REPLACE FUNCTION madrugada.waits_for_person(the_task bigint)
  RETURNS boolean
  LANGUAGE sql
@@ -3161,16 +3202,19 @@ AS $function$
 DECLARE
   standing text;
 BEGIN
-  PERFORM FROM action a WHERE a.batch_key = the_batch ORDER BY a.id FOR UPDATE;
+  PERFORM FROM action a
+    WHERE a.batch_key = the_batch OR a.executed_for IN (SELECT t.id FROM task t WHERE t.batch_key = the_batch AND t.state = 'pending')
+    ORDER BY a.id FOR UPDATE;
   SELECT string_agg(a.id::text, ', ' ORDER BY a.id) INTO standing
-    FROM action a JOIN task t ON t.id = a.task_id
-   WHERE a.batch_key = the_batch AND t.state = 'pending' AND a.state IN ('in_flight', 'committed', 'rolling_back', 'unknown', 'needs_person');
+    FROM action a JOIN task t ON t.id = a.executed_for
+   WHERE t.batch_key = the_batch AND t.state = 'pending' AND a.state IN ('in_flight', 'committed', 'rolling_back', 'unknown', 'needs_person');
   IF standing IS NOT NULL THEN
     RETURN format('action %s of tasks that are not finished may be in effect; resume the batch, so that they are finished or undone, or settle what needs a person',
       standing);
   END IF;
   UPDATE action a SET state = 'rejected', decided_at = now(), ended_at = now(), why = 'its task was given up'
-    FROM task t WHERE a.batch_key = the_batch AND t.id = a.task_id AND t.state = 'pending' AND a.state IN ('proposed', 'approved');
+    FROM task t WHERE a.batch_key = the_batch AND t.id = a.task_id AND t.state = 'pending' AND a.state IN ('proposed', 'approved')
+     AND another_relies_on(a.id, t.id) IS NULL;
   RETURN NULL;
 END
 $function$;
@@ -3655,8 +3699,8 @@ GRANT EXECUTE ON FUNCTION madrugada.action_digest(madrugada.action) TO madrugada
 GRANT EXECUTE ON FUNCTION madrugada.allow_unrehearsed(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.attempt_money(bigint,bigint) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.batch_named(text) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.begin_execution(bigint,bigint,bigint,bigint,jsonb,bigint) TO madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.begin_undo(bigint,bigint,bigint,bigint,jsonb,bigint,text) TO madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.begin_execution(bigint,bigint,bigint,bigint,integer,jsonb,bigint) TO madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.begin_undo(bigint,bigint,bigint,bigint,integer,integer,jsonb,bigint,text) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.body_text(bytea) TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.calling_role() TO madrugada_approver, madrugada_auditor, madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.check_server_identity() TO madrugada_operator, madrugada_worker;
@@ -3665,7 +3709,7 @@ GRANT EXECUTE ON FUNCTION madrugada.claim_task(text,text,bigint,text,integer) TO
 GRANT EXECUTE ON FUNCTION madrugada.close_batch(text,boolean) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.complete_task(bigint,bigint,bigint,jsonb,integer) TO madrugada_operator, madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.complete_tasks(bigint[],bigint[],bigint[],jsonb[],integer[],boolean) TO madrugada_operator, madrugada_worker;
-GRANT EXECUTE ON FUNCTION madrugada.conclude_action(bigint,bigint,bigint,bigint,madrugada.action_state,jsonb,boolean,text) TO madrugada_worker;
+GRANT EXECUTE ON FUNCTION madrugada.conclude_action(bigint,bigint,bigint,bigint,integer,integer,madrugada.action_state,jsonb,boolean,text) TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.confirm_server_identity() TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.cut_off(text) TO madrugada_operator;
 GRANT EXECUTE ON FUNCTION madrugada.decide_action(bigint,text,text,text,text[]) TO madrugada_approver, madrugada_operator, madrugada_worker;

@@ -474,6 +474,9 @@ BEGIN
   ELSIF wait_for = 'approval' AND NOT waits_for_person(the_task) THEN
     wait_until := NULL;
     wait_for := NULL;
+  ELSIF wait_for = 'action' AND t.undoing IS NULL AND NOT waits_for_action(the_task) THEN
+    wait_until := NULL;
+    wait_for := NULL;
   END IF;
   IF how NOT IN ('failed', 'released', 'parked', 'stopped') THEN
     RAISE EXCEPTION 'an attempt ends itself as failed, released, parked or stopped, not as %', how;
@@ -525,7 +528,7 @@ BEGIN
   ), changed AS (
     UPDATE task t
        SET state = CASE WHEN d.gives_up THEN 'failed' ELSE 'pending' END::task_state, losses = d.new_losses,
-           failure = CASE WHEN d.gives_up THEN d.last_failure END,
+           failure = CASE WHEN d.gives_up THEN coalesce(t.undoing, d.last_failure) END,
            undoing = CASE WHEN d.is_last AND NOT d.gives_up THEN coalesce(t.undoing, d.last_failure) ELSE t.undoing END,
            not_before = now(), slot = NULL, worker_id = NULL, lease_expires_at = NULL, spent_usd = journal_cost(t.batch_key, t.id)
       FROM decided d WHERE t.id = d.id

@@ -50,6 +50,8 @@ CREATE TABLE madrugada.action (
   why            text,                                               -- of the last passage
 
   -- The execution, as a dispatch has its sender.
+  executed_for   bigint,                                             -- the task it is executed in, which undoes it when it fails: perhaps another
+                                                                     -- version's than the one that has proposed it
   execution      integer NOT NULL DEFAULT 0,                         -- how often its effect was attempted
   undo           integer NOT NULL DEFAULT 0,                         -- how often its undo was
   worker_id      bigint,
@@ -66,11 +68,12 @@ CREATE TABLE madrugada.action (
   UNIQUE (content_sha256, generation),
   CHECK (rollback_kind <> 'none' OR approval = 'challenge'),
   CHECK (expires_at > proposed_at),
-  CHECK ((state IN ('in_flight', 'rolling_back')) <= (worker_id IS NOT NULL AND deadline_at IS NOT NULL)),
+  CHECK ((state IN ('in_flight', 'rolling_back')) <= (worker_id IS NOT NULL AND deadline_at IS NOT NULL AND executed_for IS NOT NULL)),
   CHECK ((state = 'committed') <= (committed_no IS NOT NULL AND evidence IS NOT NULL))
 );
 CREATE INDEX action_waiting ON madrugada.action (expires_at) WHERE state IN ('proposed', 'approved');
-CREATE INDEX action_task ON madrugada.action (task_id, committed_no);
+CREATE INDEX action_task ON madrugada.action (task_id);
+CREATE INDEX action_executed_for ON madrugada.action (executed_for, committed_no);
 CREATE INDEX action_batch ON madrugada.action (batch_key, id);
 
 -- The n-th proposal of a content by a task, and the record it got (rule R16). A person's retry of the task retires those that ended without
@@ -289,10 +292,26 @@ CREATE FUNCTION madrugada.waits_for_person(the_task bigint) RETURNS boolean
       WHERE u.task_id = the_task AND u.retired_at IS NULL AND a.state IN ('proposed', 'unknown', 'needs_person'))
   $$;
 
+-- Is an action of this task still on its way to an end? One that has come to it while the task was about to wait has woken nobody.
+CREATE FUNCTION madrugada.waits_for_action(the_task bigint) RETURNS boolean
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+    SELECT EXISTS (SELECT FROM action_use u JOIN action a ON a.id = u.action_id
+      WHERE u.task_id = the_task AND u.retired_at IS NULL AND a.state IN ('approved', 'in_flight', 'rolling_back'))
+  $$;
+
+-- Has another task got this action's effect for its answer, or may it yet? Then it is not undone because one of them has failed.
+CREATE FUNCTION madrugada.another_relies_on(the_action bigint, the_task bigint) RETURNS text
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
+  AS $$
+    SELECT min(t.key) FROM action_use u JOIN task t ON t.id = u.task_id
+     WHERE u.action_id = the_action AND u.task_id <> the_task AND u.retired_at IS NULL AND t.state <> 'failed'
+  $$;
+
 -- Has this task changed something outside that stands, or may stand, and can still be taken back? Then it does not fail before it was.
 CREATE FUNCTION madrugada.has_effects(the_task bigint) RETURNS boolean
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
-  AS $$ SELECT EXISTS (SELECT FROM action a WHERE a.task_id = the_task AND a.state IN ('in_flight', 'committed', 'rolling_back')) $$;
+  AS $$ SELECT EXISTS (SELECT FROM action a WHERE a.executed_for = the_task AND a.state IN ('in_flight', 'committed', 'rolling_back')) $$;
 
 -- The lease's holder, in an open batch, with no stop in force: as for a dispatch (rule R1). The lock makes a takeover wait.
 CREATE FUNCTION madrugada.holds_lease(the_task bigint, the_worker bigint, token bigint) RETURNS boolean
@@ -481,8 +500,10 @@ CREATE FUNCTION madrugada.executor_gone_at(a action) RETURNS timestamptz
   AS $$ SELECT coalesce(a.gave_up_at, (SELECT w.ended_at FROM worker w WHERE w.id = a.worker_id), a.deadline_at + interval '30 seconds') $$;
 
 -- "In flight" before the effect, with what undoing it needs, under the lease (A5). NULL: go on. Else why not, and then nothing may be done.
+-- `seen_execution`: how often it had been executed when the precondition, or the target, was looked at. Tasks of two versions share an action:
+-- what one of them has seen, the other may have outrun.
 CREATE FUNCTION madrugada.begin_execution(
-  the_action bigint, the_task bigint, the_worker bigint, token bigint, kept_before jsonb, within_ms bigint
+  the_action bigint, the_task bigint, the_worker bigint, token bigint, seen_execution integer, kept_before jsonb, within_ms bigint
 ) RETURNS text
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
@@ -496,8 +517,12 @@ BEGIN
   IF NOT may_work(the_task) THEN
     RETURN 'stopped';
   END IF;
-  IF a.state = 'in_flight' THEN
-    IF executor_at_work(a) AND (a.worker_id, a.lease_token) <> (the_worker, token) THEN
+  IF a.state = 'in_flight' AND a.execution = seen_execution + 1 AND (a.executed_for, a.worker_id, a.lease_token) = (the_task, the_worker, token) THEN
+    RETURN NULL; -- it was said before, and the answer was lost on its way
+  ELSIF a.execution <> seen_execution THEN
+    RETURN 'it was executed meanwhile';
+  ELSIF a.state = 'in_flight' THEN
+    IF executor_at_work(a) THEN
       RETURN 'another executor may still be at work';
     END IF;
   ELSIF a.state <> 'approved' THEN
@@ -510,7 +535,7 @@ BEGIN
     RETURN 'it is aborted';
   END IF;
   UPDATE action x
-     SET state = 'in_flight', execution = x.execution + 1, worker_id = the_worker, lease_token = token, gave_up_at = NULL,
+     SET state = 'in_flight', execution = x.execution + 1, executed_for = the_task, worker_id = the_worker, lease_token = token, gave_up_at = NULL,
          deadline_at = now() + within_ms * interval '1 millisecond', before = coalesce(x.before, kept_before), effect = NULL, why = NULL
    WHERE x.id = a.id;
   RETURN NULL;
@@ -542,9 +567,11 @@ CREATE FUNCTION madrugada.give_up_execution(the_action bigint, the_worker bigint
   LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$ UPDATE action a SET gave_up_at = now() WHERE a.id = the_action AND a.worker_id = the_worker AND a.state IN ('in_flight', 'rolling_back') $$;
 
--- The end of an execution or an undo, as read back. Only who holds the task's lease, and only while nobody else executes it. False: not any more.
+-- The end of an execution or an undo, as read back. Only who holds the task's lease, only while nobody else executes it, and only of what was
+-- read back: `seen_execution` and `seen_undo` say when. False: not any more.
 CREATE FUNCTION madrugada.conclude_action(
-  the_action bigint, the_task bigint, the_worker bigint, token bigint, to_state action_state, read_back jsonb, weak boolean, because text
+  the_action bigint, the_task bigint, the_worker bigint, token bigint, seen_execution integer, seen_undo integer, to_state action_state,
+  read_back jsonb, weak boolean, because text
 ) RETURNS boolean
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
@@ -555,7 +582,8 @@ BEGIN
     RAISE EXCEPTION 'an execution does not end as %', to_state;
   END IF;
   SELECT * INTO a FROM action WHERE id = the_action FOR UPDATE;
-  IF NOT holds_lease(the_task, the_worker, token) OR (a.worker_id, a.lease_token) <> (the_worker, token) AND executor_at_work(a) THEN
+  IF NOT holds_lease(the_task, the_worker, token) OR (a.execution, a.undo) <> (seen_execution, seen_undo)
+     OR (a.executed_for, a.worker_id, a.lease_token) <> (the_task, the_worker, token) AND executor_at_work(a) THEN
     RETURN false;
   END IF;
   UPDATE action x
@@ -567,18 +595,25 @@ END
 $$;
 
 -- The undo is registered before it begins (A8), and given to a person after the fifth. NULL: go on; else why not. A stop halts the undoing of
--- what stands; what is just found to be wrong is taken back all the same.
+-- what stands; what is just found to be wrong is taken back all the same. What another task relies on is left to a person, too.
 CREATE FUNCTION madrugada.begin_undo(
-  the_action bigint, the_task bigint, the_worker bigint, token bigint, seen jsonb, within_ms bigint, because text
+  the_action bigint, the_task bigint, the_worker bigint, token bigint, seen_execution integer, seen_undo integer, seen jsonb, within_ms bigint,
+  because text
 ) RETURNS text
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp SET enable_seqscan = off
   AS $$
 DECLARE
   a action%ROWTYPE;
+  another text;
 BEGIN
   SELECT * INTO a FROM action WHERE id = the_action FOR UPDATE;
   IF NOT holds_lease(the_task, the_worker, token) THEN
     RETURN 'lost';
+  END IF;
+  IF a.state = 'rolling_back' AND a.undo = seen_undo + 1 AND (a.executed_for, a.worker_id, a.lease_token) = (the_task, the_worker, token) THEN
+    RETURN NULL; -- it was said before, and the answer was lost on its way
+  ELSIF (a.execution, a.undo) <> (seen_execution, seen_undo) THEN
+    RETURN 'it was executed or undone meanwhile';
   END IF;
   IF a.state = 'committed' AND NOT may_work(the_task) THEN
     RETURN 'stopped';
@@ -586,15 +621,20 @@ BEGIN
   IF a.state NOT IN ('in_flight', 'committed', 'rolling_back') THEN
     RETURN format('it is %s', a.state);
   END IF;
-  IF (a.worker_id, a.lease_token) <> (the_worker, token) AND a.state <> 'committed' AND executor_at_work(a) THEN
+  IF (a.executed_for, a.worker_id, a.lease_token) <> (the_task, the_worker, token) AND a.state <> 'committed' AND executor_at_work(a) THEN
     RETURN 'another executor may still be at work';
+  END IF;
+  another := another_relies_on(a.id, the_task);
+  IF a.state = 'committed' AND another IS NOT NULL THEN
+    UPDATE action x SET state = 'needs_person', why = format('%s; but task %s relies on it', because, another), ended_at = now() WHERE x.id = a.id;
+    RETURN 'it needs a person';
   END IF;
   IF a.undo >= 5 THEN
     UPDATE action x SET state = 'needs_person', why = format('it could not be undone in %s tries; last: %s', x.undo, because), ended_at = now() WHERE x.id = a.id;
     RETURN 'it needs a person';
   END IF;
   UPDATE action x
-     SET state = 'rolling_back', undo = x.undo + 1, worker_id = the_worker, lease_token = token, evidence = coalesce(seen, x.evidence),
+     SET state = 'rolling_back', undo = x.undo + 1, executed_for = the_task, worker_id = the_worker, lease_token = token, evidence = coalesce(seen, x.evidence),
          deadline_at = now() + within_ms * interval '1 millisecond', gave_up_at = NULL, ended_at = NULL, why = because
    WHERE x.id = a.id;
   RETURN NULL;
@@ -689,23 +729,27 @@ CREATE TRIGGER task_retry_actions AFTER UPDATE ON madrugada.task
   FOR EACH ROW WHEN (OLD.state = 'failed' AND NEW.state = 'pending') EXECUTE FUNCTION madrugada.reopen_actions();
 
 -- Before pending tasks are given up: what they have proposed is not to be decided on any more. What they have done cannot just be left: then
--- nothing changes, and what stands in the way is returned. Actions are locked before tasks, as by a decision.
+-- nothing changes, and what stands in the way is returned. What another version's task has proposed, too, is left to it. Actions are locked before
+-- tasks, as by a decision.
 CREATE FUNCTION madrugada.withdraw_actions(the_batch text) RETURNS text
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
   AS $$
 DECLARE
   standing text;
 BEGIN
-  PERFORM FROM action a WHERE a.batch_key = the_batch ORDER BY a.id FOR UPDATE;
+  PERFORM FROM action a
+    WHERE a.batch_key = the_batch OR a.executed_for IN (SELECT t.id FROM task t WHERE t.batch_key = the_batch AND t.state = 'pending')
+    ORDER BY a.id FOR UPDATE;
   SELECT string_agg(a.id::text, ', ' ORDER BY a.id) INTO standing
-    FROM action a JOIN task t ON t.id = a.task_id
-   WHERE a.batch_key = the_batch AND t.state = 'pending' AND a.state IN ('in_flight', 'committed', 'rolling_back', 'unknown', 'needs_person');
+    FROM action a JOIN task t ON t.id = a.executed_for
+   WHERE t.batch_key = the_batch AND t.state = 'pending' AND a.state IN ('in_flight', 'committed', 'rolling_back', 'unknown', 'needs_person');
   IF standing IS NOT NULL THEN
     RETURN format('action %s of tasks that are not finished may be in effect; resume the batch, so that they are finished or undone, or settle what needs a person',
       standing);
   END IF;
   UPDATE action a SET state = 'rejected', decided_at = now(), ended_at = now(), why = 'its task was given up'
-    FROM task t WHERE a.batch_key = the_batch AND t.id = a.task_id AND t.state = 'pending' AND a.state IN ('proposed', 'approved');
+    FROM task t WHERE a.batch_key = the_batch AND t.id = a.task_id AND t.state = 'pending' AND a.state IN ('proposed', 'approved')
+     AND another_relies_on(a.id, t.id) IS NULL;
   RETURN NULL;
 END
 $$;
@@ -777,9 +821,9 @@ GRANT EXECUTE ON FUNCTION madrugada.decide_action(bigint, text, text, text, text
   TO madrugada_worker, madrugada_operator, madrugada_approver;
 GRANT EXECUTE ON FUNCTION madrugada.tend_actions() TO madrugada_worker, madrugada_operator, madrugada_approver;
 GRANT EXECUTE ON FUNCTION madrugada.propose_action(bigint, bigint, bigint, integer, jsonb),
-  madrugada.begin_execution(bigint, bigint, bigint, bigint, jsonb, bigint), madrugada.record_effect(bigint, bigint, integer, jsonb),
+  madrugada.begin_execution(bigint, bigint, bigint, bigint, integer, jsonb, bigint), madrugada.record_effect(bigint, bigint, integer, jsonb),
   madrugada.give_up_execution(bigint, bigint),
-  madrugada.conclude_action(bigint, bigint, bigint, bigint, madrugada.action_state, jsonb, boolean, text),
-  madrugada.begin_undo(bigint, bigint, bigint, bigint, jsonb, bigint, text), madrugada.abort_action(bigint, bigint, bigint, bigint, text)
+  madrugada.conclude_action(bigint, bigint, bigint, bigint, integer, integer, madrugada.action_state, jsonb, boolean, text),
+  madrugada.begin_undo(bigint, bigint, bigint, bigint, integer, integer, jsonb, bigint, text), madrugada.abort_action(bigint, bigint, bigint, bigint, text)
   TO madrugada_worker;
 GRANT EXECUTE ON FUNCTION madrugada.record_rehearsal(text, text, text, jsonb), madrugada.allow_unrehearsed(text) TO madrugada_operator;

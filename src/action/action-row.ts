@@ -60,16 +60,28 @@ export async function proposeAction(
 
 /**
  * The next action of a failing task that is in effect, or may be: first what is half done, then the last that was committed, by index
- * action_task. Undefined: none is left.
+ * action_executed_for. Undefined: none is left.
  */
 export async function nextToUndo(pool: Pool, taskId: number): Promise<ActionRow | undefined> {
   return first<ActionRow>(
     pool,
     `SELECT ${COLUMNS} FROM madrugada.action a
-      WHERE a.task_id = $1 AND a.state IN ('in_flight', 'rolling_back', 'committed')
+      WHERE a.executed_for = $1 AND a.state IN ('in_flight', 'rolling_back', 'committed')
       ORDER BY a.state = 'committed', a.committed_no DESC NULLS FIRST LIMIT 1`,
     [taskId],
   );
+}
+
+/** What a failing task could not undo, and a person must look at, in words. */
+export async function leftToPerson(pool: Pool, taskId: number): Promise<string[]> {
+  const { rows } = await patiently(() =>
+    pool.query<{ words: string }>(
+      `SELECT format('action %s (%s)', a.id, a.name) AS words FROM madrugada.action a
+        WHERE a.executed_for = $1 AND a.state IN ('unknown', 'needs_person') ORDER BY a.id`,
+      [taskId],
+    ),
+  );
+  return rows.map(({ words }) => words);
 }
 
 export async function readAction(pool: Pool, id: number): Promise<ActionRow> {
@@ -78,16 +90,16 @@ export async function readAction(pool: Pool, id: number): Promise<ActionRow> {
   return row;
 }
 
-/** Why not; null: go on. What was not seen to commit is repeated: it then counts as another execution, of which nothing was sent. */
+/** Why not; null: go on. What was not seen to commit is repeated, and counts once. */
 export async function beginExecution(
   pool: Pool,
   lease: Lease,
-  { id }: ActionRow,
+  { id, execution }: ActionRow,
   before: unknown,
   withinMs: number,
 ): Promise<string | null> {
-  return value(pool, 'SELECT madrugada.begin_execution($1, $2, $3, $4, $5, $6) AS value', [
-    ...[id, lease.taskId, lease.workerId, lease.token],
+  return value(pool, 'SELECT madrugada.begin_execution($1, $2, $3, $4, $5, $6, $7) AS value', [
+    ...[id, lease.taskId, lease.workerId, lease.token, execution],
     JSON.stringify(before ?? null),
     withinMs,
   ]);
@@ -109,13 +121,13 @@ export async function giveUpExecution(pool: Pool, lease: Lease, { id }: ActionRo
 export async function beginUndo(
   pool: Pool,
   lease: Lease,
-  { id }: ActionRow,
+  { id, execution, undo }: ActionRow,
   seen: unknown,
   withinMs: number,
   why: string,
 ): Promise<string | null> {
-  return value(pool, 'SELECT madrugada.begin_undo($1, $2, $3, $4, $5, $6, $7) AS value', [
-    ...[id, lease.taskId, lease.workerId, lease.token],
+  return value(pool, 'SELECT madrugada.begin_undo($1, $2, $3, $4, $5, $6, $7, $8, $9) AS value', [
+    ...[id, lease.taskId, lease.workerId, lease.token, execution, undo],
     seen === undefined ? null : JSON.stringify(seen),
     withinMs,
     why,
@@ -131,9 +143,14 @@ export interface Conclusion {
 }
 
 /** False: the lease is lost, or somebody else executes it now. */
-export async function conclude(pool: Pool, lease: Lease, { id }: ActionRow, end: Conclusion): Promise<boolean> {
-  return value(pool, 'SELECT madrugada.conclude_action($1, $2, $3, $4, $5, $6, $7, $8) AS value', [
-    ...[id, lease.taskId, lease.workerId, lease.token],
+export async function conclude(
+  pool: Pool,
+  lease: Lease,
+  { id, execution, undo }: ActionRow,
+  end: Conclusion,
+): Promise<boolean> {
+  return value(pool, 'SELECT madrugada.conclude_action($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) AS value', [
+    ...[id, lease.taskId, lease.workerId, lease.token, execution, undo],
     end.state,
     end.evidence === undefined ? null : JSON.stringify(end.evidence),
     end.isWeak,

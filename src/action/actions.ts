@@ -14,6 +14,7 @@ export class Actions {
   readonly #listed: readonly AnyAction[];
   readonly #onActivity: () => void;
   readonly #ordinals = new Map<string, number>();
+  readonly #latest = new Map<string, Promise<unknown>>();
 
   constructor(pool: Pool, session: Session, listed: readonly AnyAction[], onActivity: () => void) {
     this.#pool = pool;
@@ -41,7 +42,20 @@ export class Actions {
       .digest('hex')}`;
     const ordinal = (this.#ordinals.get(step) ?? 0) + 1;
     this.#ordinals.set(step, ordinal);
-    return this.#session.action(step, () => this.#perform(definition, args, step, ordinal));
+    return this.#session.action(step, () =>
+      this.#afterOthers(step, () => this.#perform(definition, args, step, ordinal)),
+    );
+  }
+
+  /** The same arguments twice at the same time are the same action, which only one may execute. */
+  async #afterOthers<T>(step: string, perform: () => Promise<T | undefined>): Promise<T | undefined> {
+    const before = this.#latest.get(step);
+    const mine = (async () => {
+      await before?.catch(() => undefined);
+      return this.#session.over.aborted ? undefined : perform();
+    })();
+    this.#latest.set(step, mine);
+    return mine;
   }
 
   /** Undefined: the session is over. */
@@ -79,7 +93,9 @@ async function describe<Args, Before, Effect>(definition: ActionDefinition<Args,
     expiresIn,
     onExpiry = 'reject',
   } = definition;
-  const present = await definition.present?.(args).catch((error: unknown) => ({ unreadable: wordsOf(error) }));
+  const present = await (async () => definition.present?.(args))().catch((error: unknown) => ({
+    unreadable: wordsOf(error),
+  }));
   return {
     ...{ name, kind, arguments: args, permissions, approval, present: present ?? null },
     intent: typeof intent === 'function' ? intent(args) : intent,

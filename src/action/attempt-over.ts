@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import { failpoint } from '../failpoint.ts';
 import type { Lease } from '../journal/lease.ts';
 import type { Verdict } from '../journal/verdict.ts';
 import { type ActionRow, type Conclusion, conclude } from './action-row.ts';
@@ -53,6 +54,9 @@ export function heed({ lease }: ActionEnvironment, { id, name }: ActionRow, refu
 
 /** Puts the end of an execution or an undo on record; ends the attempt if that is no longer its to do. */
 export async function concludeAction(env: ActionEnvironment, row: ActionRow, end: Conclusion): Promise<void> {
-  if (await conclude(env.pool, env.lease, row, end)) return;
+  await failpoint('action.conclude.before', row.name);
+  const isOurs = await conclude(env.pool, env.lease, row, end);
+  await failpoint('action.conclude.after', row.name);
+  if (isOurs) return;
   throw later(row, 'somebody else executes it now');
 }

@@ -1,3 +1,4 @@
+import { deadlineSignal } from './deadline.ts';
 import type { ActionContext, AnyAction } from './define-action.ts';
 
 /** Milliseconds that an execution, or a look at the target, may take. */
@@ -9,5 +10,5 @@ export function withinMs({ executeWithin }: AnyAction): number {
 
 /** What the action's functions are told; the signal's time begins now. */
 export function contextOf(definition: AnyAction, key: string): ActionContext {
-  return { key, signal: AbortSignal.timeout(withinMs(definition)) };
+  return { key, signal: deadlineSignal(withinMs(definition)) };
 }

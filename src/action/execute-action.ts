@@ -2,6 +2,7 @@ import { failpoint } from '../failpoint.ts';
 import { type ActionRow, abortAction, beginExecution, giveUpExecution, recordEffect, wordsOf } from './action-row.ts';
 import { type ActionEnvironment, concludeAction, heed, later } from './attempt-over.ts';
 import { contextOf, withinMs } from './context.ts';
+import { deadlineSignal } from './deadline.ts';
 import { type AnyAction, isNoEffect, NoEffect } from './define-action.ts';
 import { settleExecution } from './settle-execution.ts';
 
@@ -11,7 +12,7 @@ import { settleExecution } from './settle-execution.ts';
  */
 export async function executeAction(env: ActionEnvironment, definition: AnyAction, row: ActionRow): Promise<void> {
   const context = contextOf(definition, row.key);
-  const precondition = await definition.precondition(row.arguments, context).catch((error: unknown) => {
+  const precondition = await (async () => definition.precondition(row.arguments, context))().catch((error: unknown) => {
     throw later(row, `its precondition cannot be checked: ${wordsOf(error)}`);
   });
   await failpoint('action.precondition.after', row.name);
@@ -39,7 +40,7 @@ export async function takeEffect(
   let effect: unknown;
   try {
     if (leftMs <= 0) throw new NoEffect('its deadline had passed before it was sent');
-    effect = await definition.execute(row.arguments, before, { key: row.key, signal: AbortSignal.timeout(leftMs) });
+    effect = await definition.execute(row.arguments, before, { key: row.key, signal: deadlineSignal(leftMs) });
     await failpoint('action.execute.after', row.name);
     await recordEffect(env.pool, env.lease, begun, effect);
     await failpoint('action.record.after', row.name);

@@ -1,4 +1,5 @@
 import { DatabaseError } from 'pg';
+import { failpoint } from '../failpoint.ts';
 import { type ActionRow, proposeAction, wordsOf } from './action-row.ts';
 import { type ActionEnvironment, AttemptOver, untilDecided } from './attempt-over.ts';
 import type { ActionOutcome, AnyAction } from './define-action.ts';
@@ -17,7 +18,9 @@ export async function performAction(
 ): Promise<ActionOutcome> {
   for (;;) {
     env.onActivity();
+    await failpoint('action.propose.before', definition.name);
     const row = await propose(env, ordinal, proposal);
+    await failpoint('action.propose.after', definition.name);
     if (row === undefined)
       throw new AttemptOver({
         kind: 'lost',

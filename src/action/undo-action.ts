@@ -27,8 +27,27 @@ export async function undoAction(
 /** After a crash: what is already undone is not undone again. What the undo must find is what was seen before it began. */
 export async function resumeUndo(env: ActionEnvironment, definition: AnyAction, row: ActionRow): Promise<void> {
   const why = row.why ?? 'its undo was interrupted';
-  if (await isUndone(env, definition, row, why)) return;
+  try {
+    if (await isUndone(env, definition, row, why)) return;
+  } catch (error) {
+    if (!(error instanceof Unreadable)) throw error;
+    return tryInVain(env, definition, row, why, error.message);
+  }
   await undo(env, definition, row, row.evidence ?? undefined, why);
+}
+
+/** A try that cannot even begin, because the target cannot be read, counts like one that fails: after the fifth, a person is asked. */
+export async function tryInVain(
+  env: ActionEnvironment,
+  definition: AnyAction,
+  row: ActionRow,
+  why: string,
+  problem: string,
+): Promise<void> {
+  const refusal = await beginUndo(env.pool, env.lease, row, undefined, withinMs(definition), why);
+  if (refusal !== null) return heed(env, row, refusal);
+  await giveUpExecution(env.pool, env.lease, row);
+  throw later(row, problem);
 }
 
 async function undo(
@@ -46,19 +65,32 @@ async function undo(
   if (refusal !== null) return heed(env, row, refusal);
   await failpoint('action.undo.begin.after', row.name);
   const begun = await readAction(env.pool, row.id);
-  const problem = await rollback
-    .undo(undoOf(begun, seen), contextOf(definition, keyOf(definition, row.key)))
+  const context = contextOf(definition, keyOf(definition, row.key));
+  const problem = await (async () => rollback.undo(undoOf(begun, seen), context))()
     .then(() => undefined)
     .catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
   await failpoint('action.undo.after', row.name);
   if (isUndoRefused(problem))
     return needsPerson(env, begun, undefined, `${why}; it is not taken back: ${wordsOf(problem)}`);
-  if (await isUndone(env, definition, begun, why)) return;
+  const said = problem ? `its undo failed: ${wordsOf(problem)}` : 'its undo is not to be seen at the target';
+  try {
+    if (await isUndone(env, definition, begun, why)) return;
+  } catch (error) {
+    if (!(error instanceof Unreadable)) throw error;
+    await giveUpExecution(env.pool, env.lease, begun);
+    throw later(begun, problem ? `${said}; ${error.message}` : error.message);
+  }
   await giveUpExecution(env.pool, env.lease, begun);
-  throw later(begun, problem ? `its undo failed: ${wordsOf(problem)}` : 'its undo is not to be seen at the target');
+  throw later(begun, said);
 }
 
-/** Reads back whether the undo is done, and if so concludes. In-band, the target is as it was; else the compensation is there. */
+/** The target cannot be asked now whether an undo is done. */
+class Unreadable extends Error {}
+
+/**
+ * Reads back whether the undo is done, and if so concludes. In-band, the target is as it was; else the compensation is there. Throws
+ * `Unreadable`.
+ */
 async function isUndone(env: ActionEnvironment, definition: AnyAction, row: ActionRow, why: string): Promise<boolean> {
   const { rollback } = definition;
   const look = async (): Promise<{ found: ReadBack; isDone: boolean }> => {
@@ -71,9 +103,8 @@ async function isUndone(env: ActionEnvironment, definition: AnyAction, row: Acti
     const found = await definition.verify(row.arguments, row.before, effect, { ...context, key: row.key });
     return { found, isDone: found.found === 'nothing' };
   };
-  const { found, isDone } = await look().catch(async (error: unknown) => {
-    await giveUpExecution(env.pool, env.lease, row);
-    throw later(row, `its undo cannot be read back: ${wordsOf(error)}`);
+  const { found, isDone } = await look().catch((error: unknown) => {
+    throw new Unreadable(`its undo cannot be read back: ${wordsOf(error)}`);
   });
   await failpoint('action.undo.verify.after', row.name);
   if (found.found === 'unknown')

@@ -1,20 +1,21 @@
 import { failpoint } from '../failpoint.ts';
-import { type ActionRow, beginUndo, nextToUndo, wordsOf } from './action-row.ts';
-import { type ActionEnvironment, concludeAction, heed, later } from './attempt-over.ts';
+import { type ActionRow, beginUndo, leftToPerson, nextToUndo, readAction, wordsOf } from './action-row.ts';
+import { type ActionEnvironment, concludeAction, heed } from './attempt-over.ts';
 import { contextOf, withinMs } from './context.ts';
 import type { AnyAction } from './define-action.ts';
 import { recoverAction } from './recover-action.ts';
-import { undoAction } from './undo-action.ts';
+import { tryInVain, undoAction } from './undo-action.ts';
 
 /**
  * Undoes what a task that has failed has committed, the last first, each on record before it begins (A8): a crash half-way leaves the rest to
- * the next attempt. `why` is the task's failure. Throws AttemptOver when something must be waited for.
+ * the next attempt. One that cannot be undone is left to a person, and does not keep the earlier ones: each is taken back only while the target is
+ * as it left it. `why` is the task's failure. Returns, in words, what is left to a person. Throws AttemptOver when something must be waited for.
  */
-export async function undoSaga(env: ActionEnvironment, actions: readonly AnyAction[], why: string): Promise<void> {
+export async function undoSaga(env: ActionEnvironment, actions: readonly AnyAction[], why: string): Promise<string[]> {
   for (;;) {
     env.onActivity();
     const row = await nextToUndo(env.pool, env.lease.taskId);
-    if (row === undefined) return;
+    if (row === undefined) return leftToPerson(env.pool, env.lease.taskId);
     await failpoint('action.saga.next', row.name);
     const definition = actions.find((action) => action.name === row.name);
     if (definition === undefined)
@@ -32,19 +33,19 @@ async function undoCommitted(
   why: string,
 ): Promise<void> {
   const { rollback } = definition;
-  const context = contextOf(definition, row.key);
-  const found = await definition
-    .verify(row.arguments, row.before, row.hasReturned ? row.effect : undefined, context)
-    .catch((error: unknown) => {
-      throw later(row, `it cannot be read before it is undone: ${wordsOf(error)}`);
-    });
+  const effect = row.hasReturned ? row.effect : undefined;
+  const found = await (async () =>
+    definition.verify(row.arguments, row.before, effect, contextOf(definition, row.key)))().catch(
+    (error: unknown) => new Error(`it cannot be read before it is undone: ${wordsOf(error)}`),
+  );
+  if (found instanceof Error) return tryInVain(env, definition, row, why, found.message);
   if (found.found === 'effect') return undoAction(env, definition, row, found, why);
   if (found.found === 'nothing' && rollback.kind === 'in-band') {
     // somebody has taken it back already: nothing is left to do, and that is on record
     const refusal = await beginUndo(env.pool, env.lease, row, found.evidence, withinMs(definition), why);
     if (refusal !== null) heed(env, row, refusal);
     else
-      await concludeAction(env, row, {
+      await concludeAction(env, await readAction(env.pool, row.id), {
         state: 'rolled_back',
         evidence: found.evidence,
         isWeak: false,

@@ -65,8 +65,11 @@ export interface RecordedJournal {
   steps: RecordedStep[];
   /** The highest seq ever given to a call of this task, also to calls that a person ordered to be paid again. */
   lastSeq: number;
-  /** Actions, by their name as steps, that a person's retry lets be proposed again although later records are unused. */
-  reopenedActions: Set<string>;
+  /**
+   * Actions, by `reopenedKey`, that a person's retry lets be proposed again although later records are unused. What becomes of one takes the place
+   * that its first outcome had in the completion order: what the code went on to ask for is recorded after that. Undefined: it had none.
+   */
+  reopenedActions: Map<string, number | undefined>;
   /** The place of the last step, or abort of a call, in the completion order. */
   lastStepNo: number;
 }
@@ -143,22 +146,37 @@ export async function loadJournal(pool: Pool, lease: Lease): Promise<RecordedJou
         ORDER BY s.completed_no`,
       [lease.batchKey, lease.taskId],
     ),
-    pool.query<{ step: string }>(
-      'SELECT DISTINCT u.step FROM madrugada.action_use u WHERE u.task_id = $1 AND u.retired_at IS NOT NULL',
-      [lease.taskId],
+    pool.query<{ step: string; ordinal: number; place: number | null }>(
+      `SELECT u.step, u.ordinal, min(s.completed_no) AS place
+         FROM madrugada.action_use u
+         LEFT JOIN madrugada.step_record s ON s.batch_key = $1 AND s.task_id = u.task_id AND s.scope = '' AND s.kind = 'action' AND s.name = u.step
+           AND s.occurrence = u.ordinal AND s.recorded_at <= u.retired_at
+        WHERE u.task_id = $2 AND u.retired_at IS NOT NULL GROUP BY u.step, u.ordinal`,
+      [lease.batchKey, lease.taskId],
     ),
   ]);
   const recorded = gather(calls.rows.filter((row) => !row.ignored));
   addAborts(recorded, steps.rows);
+  const reopenedActions = new Map(
+    reopened.rows.map(({ step, ordinal, place }) => [reopenedKey(step, ordinal), place ?? undefined]),
+  );
+  const placeOf = ({ name, occurrence }: { name: string; occurrence: number }, kind: StepKind, completedNo: number) =>
+    (kind === 'action' ? reopenedActions.get(reopenedKey(name, occurrence)) : undefined) ?? completedNo;
   return {
     calls: [...recorded.values()],
     steps: steps.rows.flatMap(({ kind, value, completed_no, ...row }) =>
-      kind === 'abort' ? [] : [{ ...row, kind, completedNo: completed_no, value: value.toString() }],
+      kind === 'abort'
+        ? []
+        : [{ ...row, kind, completedNo: placeOf(row, kind, completed_no), value: value.toString() }],
     ),
     lastSeq: Math.max(0, ...calls.rows.map((row) => row.seq)),
-    reopenedActions: new Set(reopened.rows.map(({ step }) => step)),
+    reopenedActions,
     lastStepNo: steps.rows.at(-1)?.completed_no ?? 0,
   };
+}
+
+export function reopenedKey(step: string, occurrence: number): string {
+  return `${step} ${occurrence}`;
 }
 
 /** The body of a recorded response that was too large to come with the journal. */

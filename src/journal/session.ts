@@ -11,7 +11,7 @@ import { refusalInsideStep } from './inside-step.ts';
 import { Issue, refusal, responseOf } from './issue.ts';
 import type { Lease } from './lease.ts';
 import type { LiveCall, OutgoingCall } from './live-call.ts';
-import { type RecordedJournal, type RecordedResponse, readAnswer, readBody } from './load-journal.ts';
+import { type RecordedJournal, type RecordedResponse, readAnswer, readBody, reopenedKey } from './load-journal.ts';
 import { ReleaseQueue } from './release-queue.ts';
 import { Replay } from './replay.ts';
 import { identify, readRequest, withOutputLimit } from './request.ts';
@@ -42,7 +42,7 @@ export class Session {
   readonly #waiting: LiveCall[] = [];
   /** Actions that wait, like calls, until every record has been used. */
   readonly #waitingActions: (() => void)[] = [];
-  readonly #reopenedActions: ReadonlySet<string>;
+  readonly #reopenedActions: RecordedJournal['reopenedActions'];
   readonly #acting = new Set<Promise<unknown>>();
   /** The calls whose answers the code has got: what an action it proposes came from. */
   readonly #answered = new Set<number>();
@@ -91,7 +91,7 @@ export class Session {
         this.end({ kind: 'lost', message: `the lease on task ${lease.key} is no longer held by slot ${lease.slot}` }),
       onOtherState: (checkpoint, completedNo) => this.end(this.#otherState(checkpoint, completedNo)),
       track: (work) => this.#track(work),
-      mayAct: (name) => this.#mayAct(name),
+      mayAct: (name, occurrence) => this.#mayAct(reopenedKey(name, occurrence)),
     });
   }
 
@@ -287,9 +287,10 @@ export class Session {
     for (const act of this.#waitingActions.splice(0)) act();
   }
 
-  #mayAct(name: string): Promise<void> {
-    if (!this.#replay.hasUnused || this.#reopenedActions.has(name)) return Promise.resolve();
-    return new Promise((resolve) => this.#waitingActions.push(resolve));
+  #mayAct(key: string): Promise<number | undefined> {
+    if (!this.#replay.hasUnused || this.#reopenedActions.has(key))
+      return Promise.resolve(this.#reopenedActions.get(key));
+    return new Promise((resolve) => this.#waitingActions.push(() => resolve(undefined)));
   }
 
   #active(): void {

@@ -16,8 +16,11 @@ interface Host {
   /** The run is in another state than the one recorded, at this place, at the checkpoint of this name. */
   onOtherState(checkpoint: string, completedNo: number): void;
   track(work: Promise<unknown>): void;
-  /** Resolves when an action of this name may be begun that is not recorded: like a call, when every record has been used (invariant 3). */
-  mayAct(name: string): Promise<void>;
+  /**
+   * Resolves when an action that is not recorded may be begun: like a call, when every record has been used (invariant 3). One that is reopened may
+   * be at once, and gets the place in the completion order that its outcome takes.
+   */
+  mayAct(name: string, occurrence: number): Promise<number | undefined>;
 }
 
 type Kind = RecordedStep['kind'];
@@ -103,7 +106,7 @@ export class Steps {
   }
 
   async #runLive<T>(identity: StepIdentity, fn: () => T | Promise<T>, resolve: (value: T) => void): Promise<void> {
-    if (identity.kind === 'action') await this.#host.mayAct(identity.name);
+    const place = identity.kind === 'action' ? await this.#host.mayAct(identity.name, identity.occurrence) : undefined;
     this.#running += 1;
     try {
       const value = JSON.stringify((await insideStep(identity.name, fn)) ?? null);
@@ -111,7 +114,7 @@ export class Steps {
       const recording = this.#record(identity, value);
       this.#host.track(recording);
       const completedNo = await recording;
-      if (completedNo !== undefined) this.#queue.add(completedNo, () => resolve(JSON.parse(value)));
+      if (completedNo !== undefined) this.#queue.add(place ?? completedNo, () => resolve(JSON.parse(value)));
     } finally {
       this.#running -= 1;
       this.#host.onEnd();

@@ -62,6 +62,7 @@ export interface Action {
   ended_at: Timestamp | null;
   evidence: Json | null;
   evidence_is_weak: Generated<boolean>;
+  executed_for: number | null;
   execution: Generated<number>;
   expires_at: Timestamp;
   gave_up_at: Timestamp | null;

@@ -95,8 +95,12 @@ async function undo(
   { onActivity }: { onActivity(): void },
 ): Promise<Verdict> {
   try {
-    await undoSaga({ pool: env.pool, lease, onActivity }, agent.actions ?? [], failure.message);
-    return { kind: 'undone', failure };
+    const left = await undoSaga({ pool: env.pool, lease, onActivity }, agent.actions ?? [], failure.message);
+    const isAllUndone = left.length === 0;
+    const message = isAllUndone
+      ? failure.message
+      : `${failure.message}; not undone, left to a person: ${left.join(', ')}`;
+    return { kind: 'undone', failure: { ...failure, message } };
   } catch (error) {
     return error instanceof AttemptOver ? error.verdict : { kind: 'broken', error };
   }

@@ -10,10 +10,11 @@ import {
 import type { PostgresBefore, PostgresEffect } from '../../src/action/kinds/postgres.ts';
 import { defineAgent } from '../../src/agent/define-agent.ts';
 import type { Task } from '../../src/agent/task.ts';
-import { asPerson } from '../../src/batch/as-person.ts';
 import { type DatabaseRole, openClient } from '../../src/postgres/connect.ts';
+import { allowUnrehearsed } from './allow-unrehearsed.ts';
 import type { RunningAttempt, TestWorker } from './attempts.ts';
 import { bankDatabase } from './bank.ts';
+import type { TestDatabase } from './database.ts';
 import { type JournalBench, journalBench } from './journal-bench.ts';
 import { type Transfer, transferAction } from './transfer.ts';
 
@@ -37,6 +38,8 @@ export function transferDefinition(changes: Partial<TransferAction> = {}): Trans
 }
 
 export interface ActionBench extends JournalBench {
+  /** The bank's database. */
+  readonly bank: TestDatabase;
   /** Balances of the accounts 1, 2 and 3, which begin with 1000, 50 and 0. */
   balances(): Promise<string[]>;
   setBalance(account: number, balance: number): Promise<void>;
@@ -75,6 +78,7 @@ export function actionBench(): ActionBench {
     await bank.db.pool.query('TRUNCATE bank.account, bank.movement, public.madrugada_action_key');
     await bank.db.pool.query('INSERT INTO bank.account (id, balance) VALUES (1, 1000), (2, 50), (3, 0)');
   });
+  Object.defineProperty(bench, 'bank', { get: () => bank.db });
   bench.balances = async () =>
     (await bank.db.pool.query('SELECT balance FROM bank.account ORDER BY id')).rows.map(({ balance }) => balance);
   bench.setBalance = async (account, balance) => {
@@ -112,17 +116,7 @@ export function actionBench(): ActionBench {
       await client.end();
     }
   };
-  bench.allow = async (batch) => {
-    const client = await openClient({ url: bench.db.url, as: 'operator', applicationName: 'madrugada test' });
-    try {
-      await asPerson(client, { by: 'ana', reason: 'a test' }, () =>
-        client.query('SELECT madrugada.allow_unrehearsed($1)', [batch]),
-      );
-    } finally {
-      await client.end();
-    }
-    return batch;
-  };
+  bench.allow = (batch) => allowUnrehearsed(bench.db, batch);
   return bench;
 }
 

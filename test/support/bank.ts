@@ -19,7 +19,8 @@ export const BANK = `
   CREATE SCHEMA bank;
   CREATE TABLE bank.account (id bigint PRIMARY KEY, owner text NOT NULL DEFAULT 'somebody',
     balance numeric(20, 2) NOT NULL CHECK (balance >= 0));
-  CREATE TABLE bank.movement (account bigint NOT NULL, amount numeric(20, 2) NOT NULL);
+  CREATE TABLE bank.movement (account bigint NOT NULL, amount numeric(20, 2) NOT NULL,
+    no bigint GENERATED ALWAYS AS IDENTITY);
   CREATE FUNCTION bank.record() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
     INSERT INTO bank.movement VALUES (NEW.id, NEW.balance - OLD.balance);

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { createTransport } from 'nodemailer';
 import type { SMTPTransportOptions } from 'nodemailer/lib/smtp-transport';
 import { messageOf } from '../../errors.ts';
+import { throwIfOver } from '../deadline.ts';
 import { NoEffect } from '../define-action.ts';
 import { type CheckedMessage, recipientsOf } from './email-message.ts';
 import type { Secrets } from './secrets.ts';
@@ -56,6 +57,7 @@ export async function sendMessage(
     done();
   });
   try {
+    throwIfOver(signal);
     const info = await transport.sendMail({
       ...message,
       messageId,

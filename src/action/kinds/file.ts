@@ -2,6 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { MadrugadaError, messageOf } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
+import { throwIfOver } from '../deadline.ts';
 import {
   type ActionContext,
   type ActionKind,
@@ -136,7 +137,7 @@ class FileKind<Args> {
     const mayHaveHappened = await records.hasBegun();
     const check = async () => {
       if (await records.isCalledOff()) throw new NoEffect('this action was undone; propose it again');
-      signal.throwIfAborted();
+      throwIfOver(signal);
     };
     await check();
     return untilAlone(async () => {
@@ -145,7 +146,7 @@ class FileKind<Args> {
       else if (now !== before.sha256 || !(await records.begin(place, before.sha256)))
         throw overtakenBy(place, now, mayHaveHappened);
       else {
-        await failpoint('action.file.kept');
+        await failpoint('action.file.kept', place.path);
         const replacement = { expected: before.sha256, content, mode: before.mode, check };
         if ((await replaceFile(place, replacement)) !== 'replaced') return undefined;
       }
@@ -185,11 +186,11 @@ class FileKind<Args> {
         throw new UndoRefused(
           `${place.path} ${told(now)}, not what this action wrote (${written}); the content before is in ${records.previous}`,
         );
-      signal.throwIfAborted();
+      throwIfOver(signal);
       if (before.sha256 === null) return (await removeFile(place, written, key)) || undefined;
       return (await this.#restore(place, records, { before, written, signal })) === 'replaced' || undefined;
     });
-    await failpoint('action.file.restored');
+    await failpoint('action.file.restored', place.path);
     await records.markUndone();
   }
 
@@ -206,7 +207,7 @@ class FileKind<Args> {
       expected: written,
       content: { copyOf: previous },
       mode: before.mode,
-      check: async () => signal.throwIfAborted(),
+      check: async () => throwIfOver(signal),
     });
   }
 

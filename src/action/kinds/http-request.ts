@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { messageOf } from '../../errors.ts';
+import { isOver } from '../deadline.ts';
 
 /** Thrown where not a byte of the request has left this process. */
 export class NotSent extends Error {
@@ -61,7 +62,7 @@ export function sendOnce(
       {
         onRequestStart(controller) {
           // runs when a connection is ready, just before the first byte
-          if (signal.aborted) return controller.abort(new Error('given up'));
+          if (isOver(signal)) return controller.abort(new Error('given up'));
           isWriting = true;
           abort = (reason) => controller.abort(reason);
         },

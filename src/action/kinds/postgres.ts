@@ -141,9 +141,9 @@ class PostgresKind<Args> {
     const objection = await this.#objection(target, args, before);
     if (objection !== undefined) throw new NoEffect(`${objection}; ${NEVER_COMMITTED}`);
     const intended = await computeRows(target, declared, before, declared.intended(args));
-    await failpoint('action.postgres.locked');
+    await failpoint('action.postgres.locked', key);
     const at = await this.#insertKeyRow(target, key, before, intended);
-    await failpoint('action.postgres.key');
+    await failpoint('action.postgres.key', key);
     const returned = await updateRows(target, declared, declared.update(args));
     if (!(await sameRows(target, returned, intended)))
       throw new NoEffect(

@@ -32,16 +32,16 @@ export async function replaceFile(place: Place, replacement: Replacement): Promi
   const draft = join(place.folder, DRAFT_FOLDER, `${prefixOf(place)}${randomBytes(8).toString('hex')}.draft`);
   try {
     if (!(await writeDraft(draft, place, replacement))) return 'overtaken';
-    await failpoint('action.file.draft');
+    await failpoint('action.file.draft', place.path);
     await removeDrafts(place, draft);
     if ((await hashFile(place.path)) !== replacement.expected) return 'changed';
     await replacement.check();
-    await failpoint('action.file.checked');
+    await failpoint('action.file.checked', place.path);
     const result = await putInPlace(draft, place, replacement.expected);
     if (result !== 'replaced') return result;
-    await failpoint('action.file.renamed');
+    await failpoint('action.file.renamed', place.path);
     await syncFolder(place.folder);
-    await failpoint('action.file.synced');
+    await failpoint('action.file.synced', place.path);
     return 'replaced';
   } finally {
     await rm(draft, { force: true });
@@ -102,7 +102,7 @@ export async function removeFile(place: Place, expected: string, key: string): P
   if ((await hashFile(place.path)) !== expected) return false;
   const aside = asideOf(place, key);
   await rename(place.path, aside);
-  await failpoint('action.file.aside');
+  await failpoint('action.file.aside', place.path);
   return (await settleAside(place, expected, key)) === 'gone';
 }
 

@@ -3,6 +3,7 @@ import { MadrugadaError, messageOf } from '../../errors.ts';
 import { failpoint } from '../../failpoint.ts';
 import { isConnectionLoss } from '../../postgres/connection-loss.ts';
 import { valueTypes } from '../../postgres/value-types.ts';
+import { throwIfOver } from '../deadline.ts';
 import type { ActionContext } from '../define-action.ts';
 import type { Sql } from './sql.ts';
 
@@ -36,11 +37,11 @@ export function isRefusal(error: unknown): error is pg.DatabaseError {
 /** Runs `work` in a transaction of the target that is committed. An error at the commit leaves open whether it was. */
 export function changeTarget<T>(url: TargetUrl, context: ActionContext, work: (target: Target) => Promise<T>) {
   return withTransaction(url, context, work, async (client) => {
-    await failpoint('action.postgres.written');
-    context.signal.throwIfAborted();
+    await failpoint('action.postgres.written', context.key);
+    throwIfOver(context.signal);
     const { command } = await client.query('COMMIT');
     if (command !== 'COMMIT') throw new Error('the target database rolled back instead of committing');
-    await failpoint('action.postgres.committed');
+    await failpoint('action.postgres.committed', context.key);
   });
 }
 
