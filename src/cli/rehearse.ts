@@ -4,6 +4,7 @@ import { dollars } from '../rehearsal/check-figures.ts';
 import { type RehearsedRun, RUNS, rehearseNight } from '../rehearsal/rehearse-night.ts';
 import { positiveInteger } from './flags.ts';
 import { type CommonFlags, formatTable, printProgress, printResult } from './output.ts';
+import { registerModule } from './rehearse-module.ts';
 
 interface NightFlags extends CommonFlags {
   tasks?: number;
@@ -41,6 +42,7 @@ export function register(program: Command): void {
     .option('--full', `${FULL_TASKS} questions in every run`)
     .addHelpText('after', HELP)
     .action(night);
+  registerModule(rehearse);
 }
 
 async function night(flags: NightFlags): Promise<void> {

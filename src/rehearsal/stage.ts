@@ -162,7 +162,8 @@ export function rehearsalHome(): string {
   return join(madrugadaHome(), 'rehearsal');
 }
 
-async function createFreshDatabase(serverUrl: string, name: string): Promise<string> {
+/** Creates a database on this server, in place of an earlier one of that name; its URL. */
+export async function createFreshDatabase(serverUrl: string, name: string): Promise<string> {
   const client = await openClient({ url: serverUrl, applicationName: 'madrugada/rehearsal' });
   try {
     await client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);

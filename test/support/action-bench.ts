@@ -1,13 +1,7 @@
 import { afterAll, beforeEach } from 'vitest';
 import { z } from 'zod';
 import { type ChecklistPoint, type Decided, decideAction, settleAction } from '../../src/action/decide-action.ts';
-import {
-  type ActionDefinition,
-  type ActionOutcome,
-  type AnyAction,
-  defineAction,
-} from '../../src/action/define-action.ts';
-import type { PostgresBefore, PostgresEffect } from '../../src/action/kinds/postgres.ts';
+import type { ActionOutcome, AnyAction } from '../../src/action/define-action.ts';
 import { defineAgent } from '../../src/agent/define-agent.ts';
 import type { Task } from '../../src/agent/task.ts';
 import { type DatabaseRole, openClient } from '../../src/postgres/connect.ts';
@@ -16,26 +10,8 @@ import type { RunningAttempt, TestWorker } from './attempts.ts';
 import { bankDatabase } from './bank.ts';
 import type { TestDatabase } from './database.ts';
 import { type JournalBench, journalBench } from './journal-bench.ts';
-import { type Transfer, transferAction } from './transfer.ts';
 
-type TransferAction = ActionDefinition<Transfer, PostgresBefore, PostgresEffect>;
-
-const TRANSFER = z.object({ from: z.number(), to: z.number(), amount: z.string() });
-
-/** A transfer as an agent declares it; a test may change any part. */
-export function transferDefinition(changes: Partial<TransferAction> = {}): TransferAction {
-  return defineAction({
-    ...transferAction(),
-    name: 'transfer',
-    arguments: TRANSFER,
-    intent: ({ from, to, amount }) => `move ${amount} from account ${from} to account ${to}`,
-    permissions: ['UPDATE on bank.account'],
-    blastRadius: 'two accounts of the bank',
-    approval: 'person',
-    expiresIn: 86_400_000,
-    ...changes,
-  });
-}
+export { transferDefinition } from './action-definitions.ts';
 
 export interface ActionBench extends JournalBench {
   /** The bank's database. */
