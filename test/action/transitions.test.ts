@@ -25,10 +25,10 @@ async function actionIn(state: string, item: string): Promise<string> {
   const { rows } = await bench.db.pool.query<{ id: string }>(
     `INSERT INTO madrugada.action (batch_id, item, name, arguments, content_sha256, generation, key, digest, batch_key, task_id, attempt, slot, agent,
        agent_sha256, lineage, proposed_by, kind, intent, permissions, blast_radius, rollback_kind, rollback_plan, approval, expires_at, on_expiry,
-       state, worker_id, lease_token, deadline_at, evidence, committed_no)
+       state, worker_id, lease_token, executed_for, deadline_at, evidence, committed_no)
      VALUES ('passages', $2, 'move', '{}', '', 1, '', '', 'passages:v1', 0, 1, 's', 'agent', 'sha', '{}', 'agent', 'postgres', 'a test', '{nothing}',
        'nothing', 'in-band', 'put it back', 'none', madrugada.now() + interval '1 day', 'reject',
-       $1, $3, 1, madrugada.now() + interval '1 minute', '{}', 1)
+       $1, $3, 1, 0, madrugada.now() + interval '1 minute', '{}', 1)
      RETURNING id`,
     [state, item, bench.worker.id],
   );
