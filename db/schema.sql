@@ -1705,7 +1705,10 @@ CREATE OR REPLACE FUNCTION madrugada.give_up_execution(the_action bigint, the_wo
  LANGUAGE sql
  SECURITY DEFINER
  SET search_path TO 'madrugada', 'pg_catalog', 'pg_temp'
-AS $function$ UPDATE action a SET gave_up_at = now() WHERE a.id = the_action AND a.worker_id = the_worker AND a.state IN ('in_flight', 'rolling_back') $function$;
+AS $function$
+    UPDATE action a SET gave_up_at = coalesce(a.gave_up_at, now()) -- the first time counts: how long a target is silent is measured from it
+     WHERE a.id = the_action AND a.worker_id = the_worker AND a.state IN ('in_flight', 'rolling_back')
+  $function$;
 
 CREATE OR REPLACE FUNCTION madrugada.guard_action()
  RETURNS trigger

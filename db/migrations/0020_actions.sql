@@ -565,7 +565,10 @@ $$;
 -- An executor that lives says it will not bring the effect any more, although it does not know whether it did.
 CREATE FUNCTION madrugada.give_up_execution(the_action bigint, the_worker bigint) RETURNS void
   LANGUAGE sql SECURITY DEFINER SET search_path = madrugada, pg_catalog, pg_temp
-  AS $$ UPDATE action a SET gave_up_at = now() WHERE a.id = the_action AND a.worker_id = the_worker AND a.state IN ('in_flight', 'rolling_back') $$;
+  AS $$
+    UPDATE action a SET gave_up_at = coalesce(a.gave_up_at, now()) -- the first time counts: how long a target is silent is measured from it
+     WHERE a.id = the_action AND a.worker_id = the_worker AND a.state IN ('in_flight', 'rolling_back')
+  $$;
 
 -- The end of an execution or an undo, as read back. Only who holds the task's lease, only while nobody else executes it, and only of what was
 -- read back: `seen_execution` and `seen_undo` say when. False: not any more.

@@ -31,12 +31,15 @@ export async function performAction(
   }
 }
 
-/** What the database refuses, it would refuse again: the task fails, and says why. */
+/** Bad data, a broken constraint, a rule of ours: what the database refuses for what the proposal says, it would refuse again. */
+const REFUSED = /^(22|23|MD)/;
+
+/** Such a refusal fails the task, which says why; any other error of the database, such as a deadlock, is for the next attempt. */
 async function propose(env: ActionEnvironment, ordinal: number, proposal: unknown): Promise<ActionRow | undefined> {
   try {
     return await proposeAction(env.pool, env.lease, ordinal, proposal);
   } catch (error) {
-    if (!(error instanceof DatabaseError)) throw error;
+    if (!(error instanceof DatabaseError && REFUSED.test(error.code ?? ''))) throw error;
     const why = [wordsOf(error), error.hint].filter(Boolean).join('; ');
     throw new AttemptOver({ kind: 'refused', message: `task ${env.lease.key}: its action is refused: ${why}` });
   }
